@@ -7,8 +7,7 @@ instructions.py [--runs N] [--every BYTES] [--build DIR] [PROGRAM]...
 A clock cannot tell 0.3 %: caches, frequency and neighbours move a program's time by more.  So the programs run in QEMU,
 whose clock advances by 1 ns with each instruction of the guest (-icount shift=0), kernel and user.  A process's CPU
 time there is its count of instructions; the kernel's part differs from run to run.  A first run of each is not counted,
-and the two ways go first in turns.  The library's bound on samples, which is one of time, sees these instructions as
-well.  There is rseq.  What QEMU does not count is misses of caches.
+and the two ways go first in turns.  There is rseq.  What QEMU does not count is misses of caches.
 
 Debian's kernel is fetched into DIR/instructions and not installed; VM_KERNEL names another one.  Programs: ld (all of
 libc.a), python (documents of JSON), cc1 (one file of the library), redis (keys of several types).
@@ -119,8 +118,7 @@ def fill(root, build, names):
     for module in pathlib.Path(stdlib).glob("lib-dynload/*.so"):
         copy(root, module)
     copy(root, shutil.which("setarch"), "usr/bin/setarch")
-    for name in ("libstook-malloc.so", "libstook.so.0"):
-        copy(root, build / "lib" / name, name)
+    copy(root, build / "lib/libstook-malloc.so", "libstook-malloc.so")
     copy(root, printed("gcc", "-print-file-name=libgcc_s.so.1"), "lib/x86_64-linux-gnu/libgcc_s.so.1")
     if "ld" in names:
         copy(root, "/usr/bin/gcc")

@@ -11,10 +11,10 @@
 
 enum mode {
     MODE_NONE,
-    MODE_SINGLE,      /* one call an object */
-    MODE_BULK,        /* one call a batch */
-    MODE_EMIT,        /* bulk calls; new slabs are emitted, nothing is linked beforehand */
-    MODE_LINK_FIRST,  /* bulk calls; the whole freelist of a new slab is built, then drained */
+    MODE_SINGLE, /* one call an object */
+    MODE_BULK,   /* one call a batch */
+    MODE_EMIT,   /* bulk calls; new slabs are emitted, nothing is linked beforehand */
+    MODE_LINK_FIRST, /* the floor of the above: the whole freelist of a new slab is built, then drained */
     MODE_LINK_INSIDE, /* bulk calls; as emit, links of freed objects lie in the objects */
     MODE_POOL,        /* single calls of a pool with a reserve */
     MODE_MEMB,        /* frees deferred by liburcu-memb's grace periods */
@@ -23,8 +23,6 @@ enum mode {
     MODE_GROUP,       /* the group that each is charged to */
     MODE_TAG,         /* the call site that each was allocated at */
     MODE_BOTH,
-    MODE_GROUP_OUTSIDE, /* as group, but in an array outside the slab */
-    MODE_BOTH_OUTSIDE,
     MODE_COUNT
 };
 
@@ -33,8 +31,8 @@ enum order { ORDER_NONE, ORDER_SEQUENTIAL, ORDER_RANDOM, ORDER_COUNT };
 enum free_order { FREE_ORDER_NONE, FREE_ORDER_ORDERED, FREE_ORDER_SHUFFLED, FREE_ORDER_COUNT };
 
 static const char *const mode_names[] = {
-    "",     "single", "bulk",  "emit", "link-first", "link-inside",   "pool",        "memb",
-    "qsbr", "off",    "group", "tag",  "both",       "group-outside", "both-outside"};
+    "",     "single", "bulk", "emit",  "link-first", "link-inside", "pool",
+    "memb", "qsbr",   "off",  "group", "tag",        "both"};
 static const char *const order_names[] = {"", "sequential", "random"};
 static const char *const free_order_names[] = {"", "ordered", "shuffled"};
 

@@ -32,7 +32,7 @@ LETTERS = ["F", "FZ", "FZP", "FZPU"]
 MODES = {
     "default": ({}, "default"),
     CLEAR: ({}, "clear"),
-    "STOOK_SAMPLE=0": ({"STOOK_SAMPLE": "0"}, "default"),
+    "STOOK_SAMPLE=512K": ({"STOOK_SAMPLE": "512K"}, "default"),
     "STOOK_GUARD=512K": ({"STOOK_GUARD": "512K"}, "default"),
     **{f"STOOK_HARDEN={word}": ({"STOOK_HARDEN": word}, "default") for word in MECHANISMS},
     **{f"STOOK_DEBUG={letters}": ({"STOOK_DEBUG": letters}, "default") for letters in LETTERS},

@@ -7,9 +7,9 @@ profiles.py [--runs N] [--every BYTES] [--share PERCENT] LIBRARY [PROGRAM]...
 Runs each program once with its allocations counted by call site (STOOK_TAGS), and N times with samples
 (STOOK_SAMPLE).  All write a profile at the same point, where most of their memory is in use.  For each call site
 with at least so many percent of the bytes, in use or allocated in all, prints what the exact profile has, the mean
-of the sampled ones, and how many of its standard errors lie between.  Fails if that is more than three for what is in
-use.  What is freed to a CPU's sheaf and allocated from it again is exact in counters only: `allocated' is for people who
-compare.  Behind it come the least CPU times of all three: without either, with samples, exact, in runs without a profile.
+of the sampled ones with the interval that must hold the exact one, and how many standard errors lie between.  The interval
+is four of them on either side.  Fails if a site or the sum of all, in use or allocated, lies outside.  Behind it come the
+least CPU times of all three: without either, with samples, exact, in runs without a profile.
 
 Programs: python (documents of JSON), redis (keys of several types), ld (libc.a), gcc (cc1 on a large file), clang (the same).
 """
@@ -50,6 +50,7 @@ FUNCTION = "struct s%d { int a[%d]; struct s%d *next; char name[%d]; };\n" \
 
 
 REDIS_BLOCKS = 60  # of 5000 commands
+ERRORS = 4  # of some 300 figures one lies outside by chance in 50 runs of all
 
 
 def find(name):
@@ -197,12 +198,11 @@ def compare(name, library, options):
     each = stood / max(samples, 1)
     wrong = 0
     for which, what in ((0, "in use"), (1, "allocated")):
-        whole = sum(site[which] for site in exact.values())
-        if whole < (1 << 20 if which else 4 << 20):  # next to nothing is in use: a handful of samples
+        if (whole := sum(site[which] for site in exact.values())) < (1 << 20 if which else 4 << 20):  # next to nothing is in use: a handful of samples
             continue
         print(f"\n{name}, {what}: {whole / 1e6:.1f} MB by {len(exact)} sites; {options.runs} runs, a sample each "
               f"{options.every} bytes")
-        print(f"{'exact MB':>10} {'sampled':>9} {'off':>7} {'errors':>7} {'one run':>8}  site")
+        print(f"{'exact MB':>10} {'sampled':>9} {'interval':>19} {'off':>7} {'errors':>7} {'one run':>8}  site")
         ours = [sum(site[which] for site in run.values()) for run in runs]
         rows = [("all", whole, ours)]
         for place, counts in sorted(exact.items(), key=lambda item: -item[1][which]):
@@ -215,9 +215,10 @@ def compare(name, library, options):
             error = spread / math.sqrt(len(values))
             off = (mean - wanted) / error if error > 0 else math.inf * (mean != wanted)
             # What cannot be told from rounding is no error.
-            bad = which == 0 and abs(off) > 3 and abs(mean - wanted) > wanted / 1000
+            bad = abs(off) > ERRORS and abs(mean - wanted) > wanted / 1000
             wrong += bad
-            print(f"{wanted / 1e6:10.2f} {mean / 1e6:9.2f} {100 * (mean / wanted - 1):6.1f}% {off:7.1f} "
+            print(f"{wanted / 1e6:10.2f} {mean / 1e6:9.2f} {max(mean - ERRORS * error, 0) / 1e6:9.2f}-"
+                  f"{(mean + ERRORS * error) / 1e6:<9.2f} {100 * (mean / wanted - 1):6.1f}% {off:7.1f} "
                   f"{100 * spread / wanted:7.1f}%  {place}{'   WRONG' if bad else ''}")
     off = min(times["off"])
     print(f"\n{name}, CPU time: {off:.3f} s without, {min(times['sampled']) / off - 1:+.2%} with samples, "

@@ -144,8 +144,7 @@ def check_slub_bulk(bench):
                 found = sorted((line["mode"], line["reserve_mib"] == raised) for line in ours
                                if line["order"] == order and line["free_order"] == free_order)
                 by_default = [("emit", False)] if free_order == "ordered" else []
-                check(found == by_default + [("emit", True), ("link-first", True),
-                                                   ("link-inside", True)],
+                check(found == by_default + [("emit", True), ("link-inside", True)],
                       f"slub_bulk of {size}: {found}")
                 check(any(line["allocator"] == "floor-link" and line["object_size"] == size and
                           line["order"] == order and line["free_order"] == free_order and
@@ -311,14 +310,14 @@ def check_columns(bench):
         check((line["object_size"], line["align"]) == (992, 64) and line["n"] >= 20000,
               f"columns: {line}")
         check(line["resident_bytes"] > 992 and line["counted_bytes"] > 992, f"columns: {line}")
-    check(counted == {"off": 0, "group": 0, "both": 0, "group-outside": 8, "both-outside": 16},
+    check(counted == {"off": 0, "group": 0, "both": 0},
           f"columns: {counted}")
 
     lines, _ = records(bench, "columns", "--case", "columns-table", "--mib", "1",
-                       "--size", "40,200", "--align", "16,64", "--mode", "off,both,both-outside")
+                       "--size", "40,200", "--align", "16,64", "--mode", "off,both")
     check({(line["object_size"], line["align"], line["mode"]) for line in lines} ==
           {(size, align, mode) for size in (40, 200) for align in (16, 64)
-           for mode in ("off", "both", "both-outside")} and len(lines) == 12,
+           for mode in ("off", "both")} and len(lines) == 8,
           f"columns-table: {lines}")
 
 
@@ -429,7 +428,7 @@ def main():
                         ("slub_bulk", ("emit", "link-first", "% less")),
                         ("kmalloc", ("stook-malloc", "/ best")),
                         ("groups", ("both", "operation")),
-                        ("columns", ("columns-table: ", "both-outside", "extra"))):
+                        ("columns", ("columns-table: ", "both", "extra"))):
         text, _ = run(bench, case, "--quick", "--ms", "1", "--rounds", "1", "--mib", "2",
                       "--size", "128", "--n", "40", "--allocators",
                       "stook,stook-malloc,glibc,floor-link")

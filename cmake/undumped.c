@@ -15,7 +15,8 @@
 extern char _DYNAMIC[] __attribute__((visibility("hidden")));
 extern char _end[] __attribute__((visibility("hidden")));
 
-#pragma weak setting_number /* of libstook.so, whose data debuggers ask for; the others have none */
+#pragma weak                                                                                       \
+    setting_number /* of the library, whose data debuggers ask for; libstook-urcu.so has none */
 
 static __attribute__((constructor)) void undumped(void)
 {

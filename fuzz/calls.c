@@ -2,8 +2,8 @@
 /*
  * Arguments of public calls: any sizes, flags, nodes, names and structures, on the few caches, objects, groups,
  * pools and sheaves that the input made before.  Each call does what its header says or fails with an error that the
- * header lists; what callers must not do (wrong frees, lengths that are not true) is left out.  At the end everything
- * is given back, and no corruption was reported.
+ * header lists.  The input makes no errors that callers must not make (wrong frees, wrong lengths).  At the end all
+ * objects are freed, and no corruption was reported.
  */
 #include "support/fuzz.h"
 
@@ -190,7 +190,7 @@ static void calls_kmem_create(void)
                size, "kmem", (how & 5) == 1);
 }
 
-/* One that there is, or CALLS_CACHES. */
+/* A cache that exists, or CALLS_CACHES. */
 static unsigned calls_some(void)
 {
     unsigned i = fuzz_byte(&calls.bytes) % CALLS_CACHES;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables of size classes (stook plan --classes), from a file and as words.  What is accepted is a table that malloc
+ * Tables of size classes (stook plan --classes), from a file and as words.  An accepted table is one that malloc
  * could have, in order, with slabs and sheaves that the library can make.
  */
 #include "support/fuzz.h"

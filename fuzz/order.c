@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An order of calls, as stook lab order reads it.  What is accepted is played under each design, frees all that it
+ * An order of calls, as stook lab order reads it.  An accepted order is played under each design, frees all that it
  * allocates, and is printed.
  */
 #include "support/fuzz.h"

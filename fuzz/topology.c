@@ -5,7 +5,7 @@
  */
 #include "support/fuzz.h"
 
-#include "face/topology_text.h"
+#include "sim/topology_text.h"
 
 #include <string.h>
 
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         FUZZ_CHECK(topology_text_parse(&again, text, error));
         FUZZ_CHECK(memcmp((void *)&machine, (void *)&again, sizeof(machine)) == 0);
     } else {
-        /* It says where, and in printable characters but for words of the text itself. */
+        /* It says where, in printable characters, except words of the text itself. */
         FUZZ_CHECK(strncmp(error, "line ", 5) == 0 && strlen(error) < sizeof(error));
     }
     free(text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A hostile process, as the readers of other processes see it: this process with its Stook, but for the places that the
+ * A hostile process, as the readers of other processes see it: this process with its Stook, except the places that the
  * input overwrites.  An input is a list of steps: the first moves to an entry of the description or to a variable,
  * along a pointer, or on; others write there.  Then all is read that stook list, caches, stat, walk, whatis, leaks, report
  * and export read.

@@ -117,7 +117,7 @@ def count_libraries(build):
     for path in sorted(build.glob("lib/libstook*.so")):
         sections = dict(re.findall(r"^(\.\S+)\s+(\d+)", subprocess.run(
             ["size", "-A", path], check=True, stdout=subprocess.PIPE, text=True).stdout, re.M))
-        yield f"bytes of {path.name}", sum(int(sections.get(s, 0)) for s in (".text", ".rodata", ".eh_frame"))
+        yield f"bytes of {path.name}", sum(int(n) for s, n in sections.items() if re.match(r"\.(text|rodata|eh_frame$)", s))
 
 
 def count_exports(build):

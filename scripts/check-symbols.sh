@@ -3,10 +3,11 @@
 # Fails on a symbol without its prefix.
 #
 #   check-symbols.sh SOURCE LIB    libstook.so exports stook_ only, and all that the public headers
-#                                  declare; libstook-malloc.so besides that the malloc family;
+#                                  declare; libstook-malloc.so the same, and the malloc family;
 #                                  libstook-urcu.so what stook/urcu.h declares;
 #                                  the globals of an object of the archives begin with the noun of
-#                                  its file (barn.c: barn, barn_get_full) or stook_
+#                                  its file (barn.c: barn, barn_get_full) or stook_, and
+#                                  another file of src/ or tools/ uses them
 #   check-symbols.sh --self-test   planted violations must be found
 set -euo pipefail
 
@@ -14,27 +15,17 @@ set -euo pipefail
 # their own in their layers.
 noun_of() {
     case $1 in
-    os_linux) echo os ;;
+    os_linux | arena_note | arena_zones | zone_grow | zone_space | zone_take | zone_warm | node_pending | guard_pool | \
+        guard_fault | alloc_node | accounted_alloc | accounted_free | group_table | rows_two | rcu_ops | slot_drain | \
+        slot_free) echo "${1%%_*}" ;;
     window) echo 'window|pagemap' ;;
-    arena_left | arena_note | arena_stat) echo arena ;;
-    zone_grow | zone_meta | zone_move | zone_space | zone_warm) echo zone ;;
-    node_pending | node_settle) echo node ;;
-    guard_pool | guard_fault) echo guard ;;
+    cache_table) echo 'cache_table|slab' ;;
     flags | object | report) echo "$1|debug" ;; # of debug/, beside base/report.c
     hooks) echo 'hooks|init' ;;
     pin) echo 'pin|cache_list' ;;
-    alloc_node) echo alloc ;;
-    accounted_alloc | accounted_free) echo accounted ;;
-    group_table) echo group ;;
-    rcu_ops) echo rcu ;;
-    slab) echo 'slab|cache_table' ;;
     settings | settings_show) echo 'settings?' ;;
     class) echo 'class|fast' ;;
-    slot_drain | slot_free) echo slot ;;
     slot) echo 'slot|sheaf' ;;
-    flags) echo debug ;;
-    object) echo 'object|debug' ;;
-    report) echo 'report|debug' ;;
     group_stock) echo 'group_stock|group_stocks' ;;
     *) echo "$1" ;;
     esac
@@ -44,9 +35,6 @@ malloc_family='malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memal
 malloc_family+='|valloc|pvalloc|malloc_usable_size|malloc_trim|mallinfo2?|mallopt|malloc_info'
 malloc_family+='|free_sized|free_aligned_sized|cfree|malloc_stats|__libc_(malloc|calloc|realloc|free|memalign|p?valloc)'
 operators='_Z(nw|na|dl|da)[A-Za-z0-9_]+'
-# clang's AllocToken calls these, with the token behind the arguments.
-tokens='__alloc_token_(malloc|calloc|realloc|reallocarray|aligned_alloc|memalign'
-tokens+='|posix_memalign|p?valloc|_Zn[aw][A-Za-z0-9_]+)'
 
 fail=0
 error() {
@@ -71,7 +59,7 @@ check_unversioned() { # LIBRARY: the loader would pass over a malloc that has a 
 check_public() { # LIBRARY HEADER...: what is declared is exported, and nothing else is
     diff <(sed -n '/^STOOK_API/{:a;/(.*;/!{N;ba};s/[^(]*[ *\n]\([a-z0-9_]*\)(.*/\1/p}' "${@:2}" |
             LC_ALL=C sort -u) \
-        <(nm -D --defined-only "$1" | awk '$3 ~ /@@STOOK_(0|KMEM_)/ {sub(/@@.*/, "", $3); print $3}' |
+        <(nm -D --defined-only "$1" | awk '$3 ~ /@@STOOK_(0|KMEM_|SIM_)/ {sub(/@@.*/, "", $3); print $3}' |
             LC_ALL=C sort -u) ||
         error "the public headers (<) and $(basename "$1") (>) differ"
 }
@@ -85,11 +73,24 @@ check_archive() { # ARCHIVE REGEX: also allowed
     done < <(nm --extern-only --defined-only "$1" | awk '/:$/ {sub(/:$/, ""); f = $1} NF == 3 {print f, $3}')
 }
 
+# What tests alone use, beside the file that has it; what assembly names.  No name is added without need.
+for_tests='callbacks|deepbind_.*|depot_put|fail_read|gone_kept|guard_begin|heap_run_of|os_page_known|prefilled_of|rcu_events_of'
+for_tests+='|quarantine_(bytes|held)|runs_guards(_most)?|sample_.*|setting_initial_number|settings_read|slot_(lost|pop|push)'
+for_tests+='|topology_(root|text_.*)|view_(names|variables)'
+
+check_used() { # SOURCE REGEX ARCHIVE...: a global that no other file uses is static, or does not exist
+    while read -r name; do
+        [[ $name =~ ^(stook_.*|_.*|$2|$for_tests)$ ]] || grep -qrw --include='*.[ch]' "$name" "$1/tools" "$1/src/sim" ||
+            error "$name is used by no other file: it can be static, or go"
+    done < <(nm "${@:3}" | awk 'NF == 3 && $2 ~ /[TDBR]/ {has[$3]} NF == 2 && $1 == "U" {uses[$2]}
+        END {for (name in has) if (!(name in uses)) print name}')
+}
+
 self_test() {
     local dir CC=${CC:-cc}
     dir=$(mktemp -d)
     trap "rm -rf '$dir'" EXIT
-    mkdir "$dir/include"
+    mkdir -p "$dir"/{include,tools,src/sim}
     must() { # good|bad WHAT CHECK...: what a check says of what was planted
         local result=good
         fail=0
@@ -113,6 +114,8 @@ self_test() {
     echo 'int barny;' >"$dir/barn.c"
     $CC -c "$dir/barn.c" -o "$dir/barn.c.o" && ar rc "$dir/bad2.a" "$dir/barn.c.o"
     must bad "half a noun" check_archive "$dir/bad2.a" malloc
+    must bad "a global that nothing uses" check_used "$dir" malloc "$dir/bad2.a" && echo 'barny' >"$dir/tools/tool.c"
+    must good "a global that a tool uses" check_used "$dir" malloc "$dir/bad2.a"
 
     echo 'int stook_a; int stook_b;' >"$dir/barn.c"
     echo 'STOOK_0.1 { global: stook_*; local: *; };' >"$dir/map"
@@ -130,7 +133,7 @@ self_test() {
 
     echo 'int malloc_trim(unsigned long n) { return !n; }' >"$dir/barn.c"
     build ''
-    must good "malloc_trim" check_dynamic "$dir/lib.so" "stook_.*|$malloc_family|$operators|$tokens"
+    must good "malloc_trim" check_dynamic "$dir/lib.so" "stook_.*|$malloc_family|$operators"
     must good "malloc_trim without version" check_unversioned "$dir/lib.so"
     echo 'STOOK_0.1 { global: *; };' >"$dir/map"
     build "$(cat "$dir/map")"
@@ -144,12 +147,14 @@ fi
 source=$1 lib=$2
 check_dynamic "$lib/libstook.so" 'stook_.*'
 mapfile -t headers < <(ls "$source"/include/stook/*.h | grep -v '/urcu\.h$')
-check_public "$lib/libstook.so" "${headers[@]}"
+check_public "$lib/stook/sim/libstook.so" "${headers[@]}" # libstook.so's own map, and one more
 check_archive "$lib/libstook.a" stook
 if [ -e "$lib/libstook-malloc.so" ]; then
-    check_dynamic "$lib/libstook-malloc.so" "stook_.*|dlm?open|$malloc_family|$operators|$tokens"
+    check_dynamic "$lib/libstook-malloc.so" "stook_.*|dlm?open|$malloc_family|$operators"
+    check_public "$lib/stook/sim/libstook-malloc.so" "${headers[@]}"
     check_unversioned "$lib/libstook-malloc.so"
-    check_archive "$lib/libstook-malloc.a" "$malloc_family|$operators|$tokens"
+    check_archive "$lib/libstook-malloc.a" "$malloc_family|$operators"
+    check_used "$source" "$malloc_family|$operators|libc_heap_find" "$lib/libstook-malloc.a"
 fi
 if [ -e "$lib/libstook-urcu.so" ]; then
     check_dynamic "$lib/libstook-urcu.so" 'stook_.*'

@@ -29,7 +29,6 @@ check       binutils                nm
 check       util-linux              unshare
 check       strace                  strace
 check       gdb                     gcore
-check       python3-drgn            drgn
 check       chromium                chromium
 check       musl-tools              musl-gcc
 check       procps                  ps

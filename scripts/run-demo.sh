@@ -53,8 +53,8 @@ if ! cmp "$work/without" "$work/with"; then
     echo "run-demo.sh: the output is not the same as without Stook" >&2
     exit 1
 fi
-echo "\$ stook profile --stacks 64K -- python3 scripts/run-demo.py"
-"$stook" profile --stacks 64K -- "${program[@]}" >"$work/profiled" 2>"$work/profile" || {
+echo "\$ stook profile -- python3 scripts/run-demo.py"
+"$stook" profile -- "${program[@]}" >"$work/profiled" 2>"$work/profile" || {
     status=$?
     cat "$work/profile" >&2
     echo "run-demo.sh: the program failed under stook profile (status $status)" >&2

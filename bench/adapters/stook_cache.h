@@ -13,7 +13,6 @@
 #endif
 
 #include "kmalloc/private.h"
-#include "slab/cache.h"
 #include "stook_reserve.h"
 
 #define ADAPTER_ACCOUNTS 1
@@ -31,13 +30,12 @@ static inline adapter_t adapter_open(size_t object_size)
     return cache;
 }
 
-/* Before the cache: who knows what it will carry finds the best place for it. */
+/* Called before the cache is made, so that the planner knows which columns the cache needs. */
 static inline unsigned adapter_account(enum mode mode)
 {
     static struct stook_group group;
-    int charged = mode == MODE_GROUP || mode == MODE_BOTH || mode == MODE_GROUP_OUTSIDE ||
-                  mode == MODE_BOTH_OUTSIDE;
-    int tagged = mode == MODE_TAG || mode == MODE_BOTH || mode == MODE_BOTH_OUTSIDE;
+    int charged = mode == MODE_GROUP || mode == MODE_BOTH;
+    int tagged = mode == MODE_TAG || mode == MODE_BOTH;
 
     if (tagged && stook_tags_enable(NULL, 1))
         case_die("call sites cannot be counted");
@@ -61,15 +59,7 @@ static inline adapter_t adapter_open_as(const struct case_params *params, size_t
         args.flags |= STOOK_CACHE_RANDOM;
     if (params->mode == MODE_LINK_INSIDE)
         args.flags |= STOOK_CACHE_LINK_INSIDE;
-    if (params->mode == MODE_LINK_FIRST) {
-        args.flags |= STOOK_CACHE_LINK_INSIDE | CACHE_LINK_FIRST;
-        args.align = params->object_size % 16 == 0 ? 16 : 8;
-    }
-    if (params->mode == MODE_GROUP_OUTSIDE || params->mode == MODE_BOTH_OUTSIDE)
-        args.flags |= CACHE_COLUMNS_OUTSIDE;
-    cache = args.flags & (CACHE_LINK_FIRST | CACHE_COLUMNS_OUTSIDE)
-                ? stook_private_cache("bench", params->object_size, &args, true)
-                : stook_cache_create("bench", params->object_size, &args);
+    cache = stook_cache_create("bench", params->object_size, &args);
     if (!cache)
         case_die("a cache cannot be made");
     return cache;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tags, groups: pairs of single calls (n = 1) or of bulk calls on one pinned CPU, of a cache whose
- * objects are charged to the thread's group, counted by the call's site, both or neither (the mode).
- * The group has no limit. What is counted is on before the cache is made.
+ * tags, groups: pairs of single calls (n = 1) or of bulk calls on one pinned CPU.  The mode says whether the
+ * cache's objects are charged to the thread's group, counted by call site, both or neither.
+ * The group has no limit.  Counting is switched on before the cache is made.
  */
 #include "../worker/adapter.h"
 #include "../worker/cpus.h"

@@ -2,8 +2,8 @@
 /*
  * handoff-pool: as handoff, through a pool that keeps a reserve for when memory is short: Stook's own,
  * DPDK's mempool, which is nothing else, and over each malloc a pool like Linux's (mempool.h).
- * Memory is never short here: what a pool costs besides is measured. The same without a pool
- * (`single`) stands beside.
+ * Memory is never short here, so the case measures the overhead of a pool.  `single` is the same
+ * without a pool.
  */
 #include "../worker/handoff.h"
 #include "../worker/mempool.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * idle: what stays resident for a thread that allocated and freed n objects and then idles; with
- * threads that did so one after the other, and, in a process of its own, all at the same time. All
- * threads exist and have touched their stacks and the pointers they use before anything is read, so
- * that what is counted is the allocator's. The first thread's run is not counted: it pays what the
- * process pays once.
+ * idle: the memory that stays resident for a thread that allocated and freed n objects and then idles.  The
+ * threads do so one after the other, and, in a process of its own, all at the same time.  All threads exist and
+ * have touched their stacks and pointers before the first reading, so that only the allocator's memory is
+ * counted.  The first thread's run is not counted, since it includes the costs of the process.
  */
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * latency: the time of each single allocation and free in a mixed load. n objects live, of sizes log-uniform from 16
- * bytes to 1 KiB, one of 64 from 1 to 16 KiB, one of 2048 from 16 to 256 KiB; each operation replaces one at
- * random. latency-phases: three quarters are freed now and then, and the set fills up again.
- * latency-threads: two threads replace objects of one set, so most frees are of the other's objects.
+ * latency: the time of each single allocation and free in a mixed load.  There are n live objects.  Most
+ * sizes are log-uniform from 16 bytes to 1 KiB.  One of 64 is from 1 to 16 KiB, one of 2048 from 16 to 256 KiB.  Each
+ * operation replaces one at random.  In latency-phases, three quarters are freed now and then, and the set fills up again.
+ * In latency-threads, two threads replace objects of one set, so most frees are of the other thread's objects.
  *
- * What made an operation slow is asked of the kernel behind each that took SLOW_NS or more: page faults, and
- * switches to another thread, since the slow one before it. Faster operations in between may have had some of them.
+ * After each operation of SLOW_NS or more the case asks the kernel for page faults and switches to another thread since
+ * the slow one before it.  Faster operations in between may have had some of them.
  */
 #include <pthread.h>
 #include <stdatomic.h>

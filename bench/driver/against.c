@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls of a shared library are made by this build's worker, which is given the other library by
- * LD_LIBRARY_PATH: the two sides differ in the library alone.  What is linked statically or inlined
- * is part of the program, so it comes from the worker that the other build made for itself; an
- * inlined fast path could not even be loaded with a library of another layout.
+ * For a shared library this build's worker runs with the other library in LD_LIBRARY_PATH, so the two sides differ in the
+ * library alone.  Statically linked and inlined code is part of the program, so the other build's own worker runs it: an
+ * inlined fast path cannot be loaded with a library of another layout.
  */
 #include "against.h"
 

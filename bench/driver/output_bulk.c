@@ -106,14 +106,10 @@ static void slub_bulk_compare_all(const struct output_record *records, size_t co
         char what[64];
         const struct output_record *emit =
             slub_bulk_find(records, count, "stook", MODE_EMIT, order, FREE_ORDER_ORDERED);
-        const struct output_record *first =
-            slub_bulk_find(records, count, "stook", MODE_LINK_FIRST, order, FREE_ORDER_ORDERED);
         const struct output_record *floor = slub_bulk_find(
             records, count, "floor-link", MODE_LINK_FIRST, order, FREE_ORDER_ORDERED);
         snprintf(what, sizeof(what), "alloc, %s", order_names[order]);
-        slub_bulk_compare(what, "emit", bulk_alloc(emit), "link-first", bulk_alloc(first), 0);
-        slub_bulk_compare(what, "link-first", bulk_alloc(first), "floor-link", bulk_alloc(floor),
-                          1);
+        slub_bulk_compare(what, "emit", bulk_alloc(emit), "link-first", bulk_alloc(floor), 0);
         for (int j = FREE_ORDER_ORDERED; j <= FREE_ORDER_SHUFFLED; j++) {
             snprintf(what, sizeof(what), "free %s, %s", free_order_names[j], order_names[order]);
             slub_bulk_compare(what, "emit",

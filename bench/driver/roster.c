@@ -18,7 +18,7 @@
 
 #define MODE_BIT(mode) (1u << MODE_##mode)
 #define POOL_MODES (MODE_BIT(SINGLE) | MODE_BIT(BULK))
-#define STOOK_MODES (POOL_MODES | MODE_BIT(EMIT) | MODE_BIT(LINK_FIRST) | MODE_BIT(LINK_INSIDE))
+#define STOOK_MODES (POOL_MODES | MODE_BIT(EMIT) | MODE_BIT(LINK_INSIDE))
 
 /*
  * Memory records do not say how they were linked, and it makes no difference to them: they are made

@@ -35,7 +35,7 @@ static unsigned variant_slub_modes(const struct roster_entry *entry)
 
 /*
  * Shuffled frees of memory this cold take most of the time, and single calls take longer than bulk
- * calls: the fewer rounds, the slower they are. What is compared most closely has the most.
+ * calls: the fewer rounds, the slower they are. Modes that are compared most closely have the most rounds.
  */
 static unsigned variant_slub_rounds(int single, int shuffled, int quick)
 {
@@ -73,7 +73,7 @@ static void variant_slub_bulk(const struct roster_entry *entry, int quick,
             }
 }
 
-/* Who is a pool has no other way, and where there is nothing to pool there is no pool. */
+/* DPDK's mempool is a pool and has no single calls.  Floors and inlined code have no pool. */
 static void variant_handoff_pool(const struct roster_entry *entry, struct variant_sink *sink)
 {
     int pools = entry->kind != KIND_FLOOR && strcmp(entry->allocator, "stook-inline") != 0;
@@ -87,8 +87,7 @@ static void variant_handoff_pool(const struct roster_entry *entry, struct varian
 size_t variant_list(const struct plan_case *plan, const struct roster_entry *entry, int quick,
                     struct variant *variants)
 {
-    static const enum mode columns[] = {MODE_OFF, MODE_GROUP, MODE_BOTH, MODE_GROUP_OUTSIDE,
-                                        MODE_BOTH_OUTSIDE};
+    static const enum mode columns[] = {MODE_OFF, MODE_GROUP, MODE_BOTH};
     struct variant_sink sink = {variants, 0};
 
     switch (plan->record) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Load for a server: some connections, each with one request under way at a time; what is measured is the time from
- * a request's first byte to its reply's last.
+ * Load for a server: some connections, each with one request at a time.  It measures the time from a request's
+ * first byte to its reply's last.
  *
  *   stook-bench-load redis|memcached|http ADDRESS CONNECTIONS REQUESTS [PATH]
  *

@@ -13,7 +13,7 @@
  *   ADAPTER_OPENS_AS            1 if adapter_open_as(params, count) exists: adapter_open() for
  *                               params->mode and params->order and no more than `count` objects at
  *                               one time. Ends the worker where it cannot be had
- *   ADAPTER_ACCOUNTS            1 if adapter_open_as() knows the modes off to both-outside, and this:
+ *   ADAPTER_ACCOUNTS            1 if adapter_open_as() knows the modes off to both, and this:
  *   adapter_counted(a)          bytes that the objects' slabs take with all that belongs to them, over
  *                               the objects that they have room for
  *   ADAPTER_ANY_SIZE            1 if these two exist:

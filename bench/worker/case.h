@@ -58,8 +58,8 @@ int case_remote_random(const struct case_params *params, struct case_result *res
 _Noreturn void case_die(const char *what);
 
 /*
- * Keeps the compiler from dropping the work on an object. It says nothing of memory on purpose: what
- * inlined code holds in registers would be reloaded for it, in no program but this one.
+ * Keeps the compiler from dropping the work on an object. It does not clobber memory, or inlined
+ * code would reload values that it holds in registers, as in no real program.
  */
 static inline void case_keep(void *object)
 {

@@ -32,7 +32,7 @@ typedef void handoff_consume(struct handoff *handoff, struct ring_end *end, uint
 /* Makes and hands over that many. */
 typedef void handoff_produce(struct handoff *handoff, struct ring_end *end, uint64_t objects);
 
-/* The consumer's thread, but for its being a thread. */
+/* The body of the consumer's thread. */
 HANDOFF_INLINE void handoff_serve(struct handoff *handoff, handoff_consume *consume)
 {
     struct ring_end end = {0, 0};

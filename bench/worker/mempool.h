@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pool with a reserve over any allocator, the way Linux's mempool does it: an allocation asks the
- * allocator first and the reserve only when that has nothing; a free goes to the reserve only while
- * that is short. What a program writes itself that must get on where memory is short.
+ * A pool with a reserve over any allocator, as Linux's mempool: an allocation asks the allocator first, and the
+ * reserve only if that has nothing.  A free goes to the reserve only while that is short.  A program that must make
+ * progress under memory pressure would write such a pool itself.
  */
 #ifndef STOOK_BENCH_MEMPOOL_H
 #define STOOK_BENCH_MEMPOOL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A small RCU for a program: readers count themselves in one of two counters; a grace period changes
- * sides and waits until the other one is 0, twice, since a reader may have looked at the side before it
- * changed and counted after.  One thread waits for grace periods and makes the calls.
+ * A small RCU for a program.  Readers count themselves in one of two counters.  A grace period changes sides and waits
+ * until the old counter is 0.  It does this twice, since a reader may have read the side before the change and counted
+ * itself after it.  One thread waits for grace periods and makes the calls.
  */
 #include "rcu.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * debug.h - reports of corruption, and who allocated and freed an object: docs/debug.md.
+ * debug.h - reports of corruption, and the calls that allocated and freed an object: docs/debug.md.
  */
 #ifndef STOOK_DEBUG_H
 #define STOOK_DEBUG_H
@@ -12,8 +12,8 @@ STOOK_C_BEGIN
 /*
  * Count the corruptions that were reported so far.
  *
- * Each report of a wrong free, an overwritten byte, a damaged link or an object that is still in use when its cache
- * is destroyed counts, in this process and those that it was forked from.
+ * Reports are of wrong frees, overwritten bytes, damaged links, and objects that are still in use when their cache is
+ * destroyed.  Those of the processes that this one was forked from count, too.
  *
  * returns: their number
  * context: any
@@ -29,18 +29,18 @@ STOOK_API unsigned long stook_reports(void);
  *
  * returns: 0, or -1
  * errors:  EINVAL      another flag
- *          EOPNOTSUPP  the cache was created without debug flags: its calls are not looked at
+ *          EOPNOTSUPP  the cache was created without debug flags: its calls are not checked
  * context: any
  * locks:   none
  */
 STOOK_API int stook_cache_debug_set(struct stook_cache *cache, unsigned flags, int on)
     STOOK_NONNULL(1);
 
-/* Who allocated or freed an object. */
+/* The call that allocated or freed an object. */
 struct stook_object_track {
     size_t size;
-    size_t requested; /* bytes that were asked for, where they are known; else the object's size */
-    uint64_t age;     /* nanoseconds since then */
+    size_t requested;   /* the requested size if it is known; else the object's size */
+    uint64_t age;       /* nanoseconds since then */
     uint64_t stack[24]; /* return addresses, innermost first */
     unsigned depth;     /* how many */
     int thread;         /* the kernel's number of the thread */
@@ -52,10 +52,10 @@ struct stook_object_track {
 #define STOOK_TRACK_FREE 1
 
 /*
- * Say who allocated or freed an object last.
+ * Say which call allocated or freed an object last.
  *
- * Its cache has STOOK_CACHE_DEBUG_USER.  The object may be free: the pointer is any within it.  What another
- * thread changes meanwhile may be mixed.
+ * Its cache has STOOK_CACHE_DEBUG_USER.  The object may be free, and the pointer may point to any byte of it.  If another
+ * thread allocates or frees the object at the same time, the result may be a mixture.
  *
  * returns: 0, or -1 and *track is not changed
  * errors:  EINVAL   track->size is not a sizeof, or `which` is none of the two

@@ -187,33 +187,24 @@ static inline unsigned kmem_cache_size(struct kmem_cache *cache)
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-/* The cache that has the object: with __GFP_ACCOUNT one that charges it; NULL: without memory. */
-static inline struct stook_cache *kmem_stook_cache_for(struct kmem_cache *cache, gfp_t gfp)
-{
-    return gfp & KMEM_GFP_ACCOUNT
-               ? stook_kmem_accounted(kmem_stook_cache(cache), kmem_stook_flags(gfp))
-               : kmem_stook_cache(cache);
-}
-
-static inline void *kmem_alloc_else(struct kmem_cache *cache, gfp_t gfp)
+static inline void *kmem_alloc_nofail(struct kmem_cache *cache, gfp_t gfp)
 {
     struct kmem_tries tries = KMEM_TRIES;
-    struct stook_cache *from;
     void *object;
 
-    do {
-        from = kmem_stook_cache_for(cache, gfp);
-        object = from ? (stook_alloc)(from, kmem_stook_flags(gfp)) : NULL;
-    } while (!object && kmem_stook_again(gfp, &tries));
+    do
+        object = (stook_alloc)(kmem_stook_cache(cache), kmem_stook_flags(gfp));
+    while (!object && kmem_stook_again(gfp, &tries));
     kmem_stook_done(&tries);
     return object;
 }
 
-/* __GFP_ZERO with a constructor is refused: NULL with EINVAL. */
+/* __GFP_ZERO with a constructor is refused: NULL with EINVAL.  __GFP_ACCOUNT has no effect: a cache with SLAB_ACCOUNT
+ * charges all its objects, another one has no place for owners. */
 static inline void *kmem_cache_alloc(struct kmem_cache *cache, gfp_t gfp)
 {
-    if (gfp & (__GFP_NOFAIL | KMEM_GFP_ACCOUNT))
-        return kmem_alloc_else(cache, gfp);
+    if (gfp & __GFP_NOFAIL)
+        return kmem_alloc_nofail(cache, gfp);
 #ifdef STOOK_INLINE_H
     return (stook_alloc_inline)(kmem_stook_cache(cache), kmem_stook_flags(gfp));
 #else
@@ -242,15 +233,13 @@ static inline void *kmem_cache_alloc_node(struct kmem_cache *cache, gfp_t gfp, i
 {
     unsigned flags = kmem_stook_flags(gfp) | kmem_stook_node_flags(gfp);
     struct kmem_tries tries = KMEM_TRIES;
-    struct stook_cache *from;
     void *object;
 
     if (node == NUMA_NO_NODE)
         return kmem_cache_alloc(cache, gfp);
-    do {
-        from = kmem_stook_cache_for(cache, gfp);
-        object = from ? stook_alloc_node(from, flags, node) : NULL;
-    } while (!object && !(flags & STOOK_THISNODE) && kmem_stook_again(gfp, &tries));
+    do
+        object = stook_alloc_node(kmem_stook_cache(cache), flags, node);
+    while (!object && !(flags & STOOK_THISNODE) && kmem_stook_again(gfp, &tries));
     kmem_stook_done(&tries);
     return object;
 }
@@ -276,15 +265,13 @@ static inline kmem_bulk_t kmem_cache_alloc_bulk(struct kmem_cache *cache, gfp_t 
                                                 void **objects)
 {
     struct kmem_tries tries = KMEM_TRIES;
-    struct stook_cache *from;
     int result;
 
     if (n == 0)
         return 0;
-    do {
-        from = kmem_stook_cache_for(cache, gfp);
-        result = from ? (stook_alloc_bulk)(from, kmem_stook_flags(gfp), n, objects) : -1;
-    } while (result != 0 && kmem_stook_again(gfp, &tries));
+    do
+        result = (stook_alloc_bulk)(kmem_stook_cache(cache), kmem_stook_flags(gfp), n, objects);
+    while (result != 0 && kmem_stook_again(gfp, &tries));
     kmem_stook_done(&tries);
     return result == 0 ? (kmem_bulk_t)n : 0;
 }
@@ -353,7 +340,7 @@ static inline void kmem_cache_return_sheaf(struct kmem_cache *cache, gfp_t gfp,
     stook_sheaf_return(kmem_stook_cache(cache), kmem_stook_sheaf(sheaf));
 }
 
-/* Never fails while the sheaf holds an object.  __GFP_ACCOUNT charges it only if the cache has SLAB_ACCOUNT. */
+/* Never fails while the sheaf holds an object. */
 static inline void *kmem_cache_alloc_from_sheaf(struct kmem_cache *cache, gfp_t gfp,
                                                 struct slab_sheaf *sheaf)
 {

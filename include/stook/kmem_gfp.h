@@ -51,7 +51,7 @@ typedef unsigned gfp_t;
 #define __GFP_KSWAPD_RECLAIM 0x800u /* may take locks; with neither of the two STOOK_SIGNAL_SAFE */
 #define __GFP_NOFAIL 0x8000u        /* with DIRECT_RECLAIM: naps and tries until there is memory */
 #define __GFP_THISNODE 0x200000u    /* STOOK_THISNODE, where a node is named */
-#define __GFP_ACCOUNT 0x400000u     /* the object is charged to the thread's group */
+#define __GFP_ACCOUNT 0x400000u     /* kmalloc's objects are charged to the thread's group */
 
 /* Those without: accepted everywhere.  A failed allocation prints nothing, with __GFP_NOWARN or without. */
 #define __GFP_RECLAIMABLE 0x10u

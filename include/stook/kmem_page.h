@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kmem_page.h - stook/kmem.h's pages: 2^order of 4 KiB.  There is no memory map in a program, so a struct page * is the
- * address of the pages, which are aligned to their size up to 2 MiB (those of order 10 too, which Linux aligns to
- * 4 MiB); page_address() gives it back.  They are
- * kmalloc()'s memory.
+ * kmem_page.h - stook/kmem.h's pages: 2^order of 4 KiB, in kmalloc()'s memory.  A program has no memory map, so a
+ * struct page * is the address of the pages, and page_address() returns it.  The pages are aligned to their size up to
+ * 2 MiB; Linux aligns those of order 10 to 4 MiB.
  *
  * STOOK_KMEM_NO_PAGES leaves this out, and memory pools of pages, for programs with a struct page of their own.
  */

@@ -53,15 +53,6 @@ STOOK_API void *stook_kmem_alloc(struct stook_kmem_buckets *buckets, size_t size
 STOOK_API void *stook_kmem_realloc(const void *object, size_t size, size_t align, unsigned flags,
                                    int node) STOOK_WARN_UNUSED;
 
-/*
- * The cache to allocate an object from that is charged to the thread's group.  If `cache` charges its objects, or the
- * thread is in no group, that is `cache`.  Otherwise it is another one like it, which the first such call makes.
- * stook_free() with `cache`, and its like, free objects of both; stook_kmem_shrink() and stook_cache_destroy() are for
- * both.  NULL with errno: as stook_cache_create(); ENOMEM if it has to be made, and flags has STOOK_SIGNAL_SAFE.
- */
-STOOK_API struct stook_cache *stook_kmem_accounted(struct stook_cache *cache, unsigned flags)
-    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
-
 /* Reports that a cache which the program cannot do without cannot be made, and aborts. */
 STOOK_API void stook_kmem_panic(const char *name, int error) __attribute__((noreturn));
 

@@ -124,8 +124,8 @@ STOOK_C_BEGIN
 #define STOOK_CACHE_NOSHEAF 0x4u
 /*
  * A new slab hands out its objects in random order, so that an attacker cannot predict an object's
- * neighbour (as Linux's CONFIG_SLAB_FREELIST_RANDOM).  STOOK_RANDOM=1 in the environment sets it for all
- * caches.
+ * neighbour (as Linux's CONFIG_SLAB_FREELIST_RANDOM).  STOOK_HARDEN=order in the environment sets it for
+ * all caches.
  */
 #define STOOK_CACHE_RANDOM 0x8u
 /*

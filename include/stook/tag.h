@@ -15,7 +15,6 @@
  *   STOOK_TAGS=1               tags for all caches from the start, those of malloc included
  *   STOOK_PROFILE=FILE         the profile, at the process's end; %p becomes the process number, %%
  *                              a percent sign; an existing file is replaced, a symbolic link is refused
- *   STOOK_PROFILE_STACKS=64K   of malloc's callers, a call stack every 64 KiB that a thread allocates
  *   STOOK_PROFILE_SIGNAL=USR2  besides, FILE.1, FILE.2, … at each such signal
  */
 #ifndef STOOK_TAG_H
@@ -82,15 +81,6 @@ struct stook_tag_stat {
     /* Bytes are what an object takes in its slab: its stride. */
     uint64_t live_objects, live_bytes;   /* allocated there and not freed yet */
     uint64_t total_objects, total_bytes; /* allocated there since tags were first on */
-    /* Live when all sites together had the most: as of a moment within about 3 % of that. */
-    uint64_t peak_objects, peak_bytes;
-    /*
-     * Of objects that were sampled with their stack (STOOK_PROFILE_STACKS): the addresses that the calls
-     * return to, from `address` outwards.  They are not counted at the site itself, whose sums are
-     * those of all tags with its address.  Else NULL and 0.
-     */
-    const uint64_t *stack;
-    uint64_t depth;
 };
 STOOK_API int stook_tag_stat(unsigned tag, struct stook_tag_stat *stat) STOOK_NONNULL(2);
 

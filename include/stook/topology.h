@@ -49,8 +49,9 @@ STOOK_API int stook_topology_update(unsigned *changes);
  * from the nearest that has.  If several statements name a pair, the last distance holds; the default is 20.
  * A node has the distance 10 to itself, and from a to b it is as far as from b to a.
  *
- * The variable STOOK_TOPOLOGY of the environment does the same from the start; this call replaces it.  A process
- * with a simulated topology runs in locked mode.
+ * This call and those below are in the library of lib/stook/sim alone, which takes the place of libstook.so by -L
+ * or LD_LIBRARY_PATH.  There the variable STOOK_TOPOLOGY of the environment does the same from the start; this call
+ * replaces it.  A process with a simulated topology runs in locked mode.
  *
  * errors:  EINVAL   no such file, or the text is wrong: a message says where
  *          EBUSY    something was allocated or a cache was made already (where malloc is this library's,

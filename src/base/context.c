@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * context.c - the state of a thread inside the library, and the work that a thread does before it
+ * leaves: slabs, large objects and deferred frees that an interrupting signal handler could not
+ * finish.
+ */
 #include "base/context.h"
 
 #include "base/hooks.h"

@@ -29,10 +29,6 @@ struct context {
     _Atomic(struct large *) large;   /* large objects that a handler left to be freed */
     _Atomic bool rcu;                /* a handler left full rcu sheaves to be handed over */
     unsigned due; /* CONTEXT_DUE_*: for an allocation that may wait (cache/upkeep.h) */
-    /* The cache of which this thread took a sample (sample/sample.h), or NULL; and the token that its slot
-     * held for it (sheaf/slot.h), or 0. */
-    const void *sampled;
-    unsigned token;
     enum { FORK_NONE, FORK_TAKING, FORK_HOLDING } fork;
 };
 

@@ -36,7 +36,7 @@ enum debug_what {
     DEBUG_MISMATCH,    /* malloc, new, new[]: `text` says which and which */
     DEBUG_DESTROYED,   /* the cache */
     DEBUG_REALLOC_FREED,
-    DEBUG_GUARD, /* of a sampled object (guard/): `text` says it all */
+    DEBUG_GUARD, /* of a guarded object (guard/): `text` says it all */
     DEBUG_WHATS,
 };
 

@@ -2,12 +2,13 @@
 /*
  * hooks.h - every call that goes up.
  *
- * A layer calls only those below it.  Where something has to be told to a layer above, the call goes
+ * A layer calls only those below it.  Where a layer above has to know of something, the call goes
  * through one of these pointers, and through no other variable: scripts/check-layers.py fails on a call
  * that names a function above its caller.
  *
- * `hooks` is a constant.  Two files define it: face/hooks.c for the library, face/alone.c for the core
- * (base to cache) on its own, where only the calls within the core are set.  The caller tests for NULL
+ * `hooks` is a constant.  Two files define it: face/hooks.c for the library (and, compiled with STOOK_SIM, for the
+ * composition with simulated machines), face/alone.c for the core (base to cache) on its own, where only the calls
+ * within the core are set.  The caller tests for NULL
  * where the comment says so.
  */
 #ifndef STOOK_BASE_HOOKS_H
@@ -37,7 +38,7 @@ struct hooks {
 
     /* The same of large objects to be freed. */
     void (*settle_large)(void);
-    /* A span that a fork kept from being given back: false, it still does.  By arena_settle_left(), with
+    /* A span that a fork kept from being given back: false, it still does.  By arena_free_left(), with
      * no lock. */
     bool (*span_free_now)(void *span, size_t blocks);
 
@@ -88,9 +89,6 @@ struct hooks {
     /* The settings were read from this environment, NULL: from none; `start`: by the start of the process.
      * May warn, and calls none of settings.h that starts.  NULL: nothing is said. */
     void (*settings_read)(char *const *environment, bool start);
-    /* Once, before all else, by the thread that starts the library: may fill in `topology` (os/topology.h),
-     * which is the machine's own otherwise.  NULL: nothing. */
-    void (*topology)(void);
     /* Once, when the topology is known and there is no cache: the CACHE_CLOSED_* that every cache is
      * closed by from its creation.  NULL: none. */
     uint32_t (*before_caches)(void);
@@ -137,6 +135,11 @@ struct hooks_rcu {
     void (*deferred)(struct stook_cache *cache, enum hooks_deferred what);
 };
 
+enum {
+    HOOKS_CLOSES_ALL = 1,   /* all: objects are accounted */
+    HOOKS_CLOSES_ALLOC = 2, /* allocations: they are counted */
+};
+
 /* What is set while the program runs, and never cleared. */
 struct hooks_set {
     /* By stook_rcu_set_ops(), once, with release. */
@@ -144,39 +147,10 @@ struct hooks_set {
     /* By libstook-malloc: objects of the program lie within so many bytes from the window's middle on.
      * Under the window's lock. */
     void (*window_grew)(size_t bytes);
-    /* By libstook-malloc: its objects begin or cease to be accounted.  Under the cache list's lock. */
-    void (*malloc_closes)(bool closed);
-    /* By sample_begin().  `own` objects of a cache go to the calling thread at once, and `more` are about to be
-     * handed to its CPU: how many of these may be now.  Those beyond are asked for again, but for the first, which
-     * *token stands for (sheaf/slot.h).  Any context, any lock, a closed slot. */
-    uint32_t (*sample)(const struct stook_cache *cache, uint32_t own, uint32_t more,
-                       uint32_t *token);
-    /* By shadow_begin().  The calling thread took a sample of the cache (context.h), by a call of stook_alloc() and
-     * its like at `where`.  Outside the context, with no lock. */
-    void (*sampled)(struct stook_cache *cache, uint64_t where);
+    /* By libstook-malloc: which of its calls take the slow path, HOOKS_CLOSES_*.  Under the cache list's lock. */
+    void (*malloc_closes)(unsigned closed);
 };
 extern struct hooks_set hooks_set __attribute__((visibility("hidden")));
-
-/* hooks_set.sample; all of them, and no token, where nothing is sampled. */
-static inline uint32_t hooks_sample(const struct stook_cache *cache, uint32_t own, uint32_t more,
-                                    uint32_t *token)
-{
-    uint32_t (*sample)(const struct stook_cache *cache, uint32_t own, uint32_t more,
-                       uint32_t *token) = __atomic_load_n(&hooks_set.sample, __ATOMIC_ACQUIRE);
-
-    *token = 0;
-    return __builtin_expect(sample == NULL, 1) ? more : sample(cache, own, more, token);
-}
-
-/* hooks_set.sampled; nothing where only the guard has samples. */
-static inline void hooks_sampled(struct stook_cache *cache, uint64_t where)
-{
-    void (*sampled)(struct stook_cache * cache, uint64_t where) =
-        __atomic_load_n(&hooks_set.sampled, __ATOMIC_ACQUIRE);
-
-    if (sampled)
-        sampled(cache, where);
-}
 
 /* NULL: the program has set no RCU. */
 static inline const struct hooks_rcu *hooks_rcu(void)

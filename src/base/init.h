@@ -9,6 +9,8 @@
 #include "base/hooks.h"
 #include "base/once.h"
 
+#include <stook/stook.h>
+
 #include <stdbool.h>
 
 extern struct once init_state __attribute__((visibility("hidden")));
@@ -16,6 +18,18 @@ extern struct once init_state __attribute__((visibility("hidden")));
 static inline bool init_once(void)
 {
     return once_is_done(&init_state) || hooks.start();
+}
+
+/*
+ * A process may map the library more than once: in libstook.so, in libstook-malloc.so, in plug-ins with an archive.
+ * The loader binds the public names, and what malloc takes (kmalloc/private.h), to the first in its order.  That one
+ * answers, by the address of its init_state; the others start nothing and read no environment.
+ */
+STOOK_API const void *stook_private_first(void);
+
+static inline bool init_is_first(void)
+{
+    return stook_private_first() == &init_state;
 }
 
 #endif

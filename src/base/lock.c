@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * lock.c - the slow paths of the futex locks: how a thread waits and is woken, what a fork does to
+ * them, and the check of their ranks.
+ */
 #include "base/lock.h"
 
 #include "base/context.h"
@@ -102,11 +106,10 @@ void lock_begin_fork(void)
 {
     atomic_fetch_add_explicit(&lock_forks, 1, memory_order_seq_cst);
     atomic_fetch_add_explicit(&lock_fork_turn, 1, memory_order_seq_cst);
-    for (unsigned turn = 0; turn < LOCK_BLOCKING_TURNS; turn++) {
-        if (atomic_load_explicit(&lock_blocking, memory_order_seq_cst) == 0)
-            break;
+    for (unsigned turn = 0; turn < LOCK_BLOCKING_TURNS &&
+                            atomic_load_explicit(&lock_blocking, memory_order_seq_cst) > 0;
+         turn++)
         lock_pause(turn);
-    }
 }
 
 /* The threads that were counted are not in the child. */

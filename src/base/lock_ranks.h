@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_ranks.h - every lock of the library.  The table of docs/locking.md is tested against this one.
+ * lock_ranks.h - every lock with a rank.  docs/locking.md has the same table, and the words without a rank.
  *
  * Rank order is the lock order: a lock may be taken only while all locks held by the thread have a
  * lower rank (STOOK_ASSERTIONS builds check it; two locks of one rank only by fork).
@@ -21,19 +21,6 @@
     X(WINDOW, "window.lock", "process", "page/window.c")                                           \
     X(RECLAIM, "callbacks.lock", "process", "face/callbacks.h")                                    \
     X(GROUPS, "group_table.lock", "process", "charge/group_table.h")
-
-/*
- * Words that one thread at a time has, without a rank.  X(word, one per, where it is).  Of these a
- * thread waits for none while it is inside the library, but for the start.
- */
-#define LOCK_UNRANKED(X)                                                                           \
-    X("init_state", "process", "cache/init.c")                                                     \
-    X("hotplug.busy", "process", "face/hotplug.c")                                                 \
-    X("quarantine.lock", "CPU", "harden/quarantine.c")                                             \
-    X("trace.gate->lock", "process", "trace/trace.c")                                              \
-    X("slabs_lock", "process", "debug/slabs.c")                                                    \
-    X("rcu_hand_waiting", "process", "reserve/rcu_ops.c")                                          \
-    X("rcu_slabs.busy", "process", "reserve/rcu_slabs.c")
 
 enum lock_rank {
     LOCK_NO_RANK,

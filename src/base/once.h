@@ -17,8 +17,7 @@ enum { ONCE_NONE, ONCE_RUNNING, ONCE_AWAITED, ONCE_DONE };
 
 struct once {
     _Atomic uint32_t state;
-    _Atomic uintptr_t
-        thread; /* the one that does it: its context's address, which a child of fork keeps */
+    _Atomic uintptr_t thread; /* that does it: its context's address, which a child of fork keeps */
 };
 
 static inline bool once_is_done(struct once *once)

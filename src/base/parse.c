@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * parse.c - reads numbers, sizes, signals, lists of numbers and the blocks of STOOK_DEBUG from
+ * text.
+ */
 #include "base/parse.h"
 
 #include <signal.h>
@@ -80,24 +84,15 @@ int parse_list(const char *text, unsigned end, void (*each)(unsigned number, voi
 {
     int highest = -1;
 
-    while (*text >= '0' && *text <= '9') {
-        unsigned bounds[2] = {0, 0};
-        int parts = 0;
-        do {
-            if (parts == 1 && (*++text < '0' || *text > '9')) /* past the '-' */
-                return -1;
-            for (; *text >= '0' && *text <= '9'; text++) {
-                bounds[parts] = bounds[parts] * 10 + (unsigned)(*text - '0');
-                if (bounds[parts] >= end)
-                    return -1;
-            }
-            parts++;
-        } while (parts == 1 && *text == '-');
-        if (parts == 1)
-            bounds[1] = bounds[0];
-        if (bounds[1] < bounds[0])
+    while (parse_digit(*text) < 10) {
+        size_t first, last;
+        text = parse_digits(text, 10, &first);
+        last = first;
+        if (text && *text == '-')
+            text = parse_digits(text + 1, 10, &last);
+        if (!text || last < first || last >= end)
             return -1;
-        for (unsigned n = bounds[0]; n <= bounds[1]; n++) {
+        for (unsigned n = (unsigned)first; n <= last; n++) {
             if (each)
                 each(n, arg);
             if ((int)n > highest)

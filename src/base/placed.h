@@ -11,13 +11,11 @@
  * with each large object.  It lies beside their code. */
 #define FIRST_TEXT __attribute__((section(".text.stook_first")))
 
-/* Such code that runs where a sample for the profile is taken or freed.  It lies behind the former. */
-#define SAMPLED_TEXT __attribute__((section(".text.stook_sampled")))
-
 /* A constant that these read. */
 #define FIRST_DATA __attribute__((section(".rodata.stook_first")))
 
-/* Tables of which a start writes the head alone: behind all small data. */
+/* Tables of which a start writes one end alone: behind all small data.  In the order of the layers, so that the end of
+ * `topology` and of the first caches shares a page with the head of the next table. */
 #define HEAD_BSS __attribute__((section(".bss.stook_head")))
 
 /* Tables that few programs use: behind these. */

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * report.c - writes messages to standard error or to the program's own function, and ends the
+ * process after a fatal one.
+ */
 #include "base/report.h"
 
 #include "base/raw.h"

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * settings.c - reads the environment once, checks each value by its type, and keeps the numbers
+ * and texts of all settings.
+ */
 #include "base/settings.h"
 
-#include "base/hooks.h"
-#include "base/once.h"
+#include "base/init.h"
 #include "base/parse.h"
 
 #include <stook/trace.h>
@@ -193,7 +196,7 @@ void settings_start(void)
 {
     if (once_is_done(&settings_once) || !once_begin(&settings_once))
         return;
-    settings_read_all(environ, getauxval(AT_SECURE) != 0, true);
+    settings_read_all(environ, getauxval(AT_SECURE) != 0 || !init_is_first(), true);
     once_end(&settings_once);
 }
 

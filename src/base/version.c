@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * version.c - the version of the library, as text and as a number.
+ */
 #include <stook/stook.h>
 
 const char *stook_version(void)

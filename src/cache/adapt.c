@@ -215,13 +215,6 @@ void adapt_shrink(struct stook_cache *cache)
         adapt_collect(cache);
 }
 
-/* Another base, above 0. */
-static void adapt_set(struct stook_cache *cache, unsigned capacity)
-{
-    if (adapt_fall(cache, capacity, true) || cache_has_grown(cache))
-        adapt_collect(cache);
-}
-
 void adapt_act(struct stook_cache *cache)
 {
     int saved = errno;
@@ -338,7 +331,9 @@ int stook_cache_set_capacity(struct stook_cache *cache, unsigned capacity)
         return -1;
     }
     context_enter();
-    adapt_set(cache, capacity > 0 ? capacity : adapt_default_capacity(cache));
+    if (adapt_fall(cache, capacity > 0 ? capacity : adapt_default_capacity(cache), true) ||
+        cache_has_grown(cache))
+        adapt_collect(cache);
     context_leave();
     return 0;
 }

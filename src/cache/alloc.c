@@ -42,23 +42,12 @@ __attribute__((noinline, cold)) void *alloc_plain(struct stook_cache *cache, uns
     return object;
 }
 
-/* The same by the program, which may have got a sample. */
-static __attribute__((noinline, cold)) void *alloc_told(struct stook_cache *cache, unsigned flags,
-                                                        uint64_t where)
-{
-    void *object = alloc_plain(cache, flags);
-
-    if (__builtin_expect(context_self()->sampled == cache, 0))
-        hooks_sampled(cache, where);
-    return object;
-}
-
 static inline __attribute__((always_inline)) void *alloc_rest(struct stook_cache *cache,
                                                               unsigned flags, uint64_t where)
 {
     if (cache_hooks(cache))
         return hooks.alloc(cache, flags, where, HOOKS_GROUP);
-    return alloc_told(cache, flags, where);
+    return alloc_plain(cache, flags);
 }
 
 void *alloc_object(struct stook_cache *cache, unsigned flags, uint64_t where)

@@ -90,19 +90,6 @@ static inline __attribute__((always_inline)) size_t bulk_alloc_fast(struct stook
     return got;
 }
 
-/* By the program, which may have got a sample; it has `got` of them. */
-static __attribute__((noinline, cold)) size_t bulk_alloc_told(struct stook_cache *cache,
-                                                              unsigned flags, size_t n,
-                                                              void **objects, size_t got,
-                                                              uint64_t where)
-{
-    got = got > 0 ? bulk_alloc_slow(cache, flags, n, objects, got)
-                  : bulk_alloc_plain(cache, flags, n, objects);
-    if (__builtin_expect(context_self()->sampled == cache, 0))
-        hooks_sampled(cache, where);
-    return got;
-}
-
 /* The public result: all of them, or none with errno. */
 static inline __attribute__((always_inline)) int bulk_result(size_t got, size_t n)
 {
@@ -120,9 +107,9 @@ __attribute__((aligned(64))) int stook_alloc_bulk(struct stook_cache *cache, uns
         return bulk_result(
             hooks.alloc_bulk(cache, flags, n, objects, where_address(__builtin_return_address(0))),
             n);
-    return bulk_result(
-        bulk_alloc_told(cache, flags, n, objects, got, where_address(__builtin_return_address(0))),
-        n);
+    return bulk_result(got > 0 ? bulk_alloc_slow(cache, flags, n, objects, got)
+                               : bulk_alloc_plain(cache, flags, n, objects),
+                       n);
 }
 
 static __attribute__((noinline, cold)) void bulk_free_slow(struct stook_cache *cache, size_t n,

@@ -24,12 +24,12 @@
 #include <string.h>
 
 enum {
-    /* Empty slabs that a cache keeps on each node, at least one; or STOOK_EMPTY_SLABS. */
+    /* Empty slabs that a cache keeps on each node, at least one. */
     CACHE_EMPTY_BYTES = 64 << 10,
     CACHE_EMPTY_SLABS = 5,
     CACHE_BOOT_ROOM = 16 << 10, /* for the first caches, where there are few nodes */
     CACHE_COLUMN = 8,           /* bytes of an owner, of a tag */
-    CACHE_SAMPLE = 32,          /* of what is known of a sample: sample/shadow.c */
+    CACHE_SHADOWED = 32,        /* of what is known of an object of a CACHE_SHADOW */
     CACHE_STATE = 2,            /* of where an object is that may be in quarantine */
     /* A drain waits so long for threads that have slabs or objects of the cache in hand. */
     CACHE_TURNS =
@@ -47,8 +47,8 @@ enum {
 _Static_assert((CACHE_KNOWN & CACHE_OWN) == 0, "a flag has a bit of slab/cache.h's internal ones");
 
 static struct stook_cache *cache_of_caches;
-/* The process's defaults: every cache in random order, every cache adaptive. */
-static bool cache_random, cache_adaptive;
+/* The process's default: every cache is adaptive. */
+static bool cache_adaptive;
 static unsigned cache_harden; /* STOOK_CACHE_*, by STOOK_HARDEN: of every cache, too */
 
 /* By STOOK_HARDEN's words; those of malloc alone are malloc's. */
@@ -79,8 +79,6 @@ static unsigned cache_min_partial(const struct stook_cache *cache)
 {
     size_t slabs = CACHE_EMPTY_BYTES / ((size_t)PAGE_SIZE << cache->layout.order);
 
-    if (setting_text(SETTING_EMPTY_SLABS))
-        return (unsigned)setting_number(SETTING_EMPTY_SLABS);
     return slabs > CACHE_EMPTY_SLABS ? CACHE_EMPTY_SLABS : slabs < 1 ? 1 : (unsigned)slabs;
 }
 
@@ -123,6 +121,8 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     cache->index = index;
     cache->secret = cache_secret();
     cache->alive = true;
+    cache->own = cache->head.slots = percpu.areas + percpu_offset(index);
+    cache->head.rseq_offset = percpu.rseq_offset;
     if (hooks.cache_made)
         hooks.cache_made(cache);
     if (capacity == 0 && !(cache->flags & STOOK_CACHE_NOSHEAF))
@@ -135,16 +135,10 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
         barn_init(&cache->nodes[i].barn, cache_barn_limit(cache));
     }
     percpu_slot_init(index);
-    cache->own = cache->head.slots = percpu.areas + percpu_offset(index);
-    cache->head.rseq_offset = percpu.rseq_offset;
     if (cache->flags & STOOK_CACHE_ACCOUNT)
         stat_close(cache, CACHE_CLOSED_GROUP, true);
-    if (cache->flags & CACHE_DEBUG)
-        stat_close(cache, CACHE_CLOSED_DEBUG, true);
-    if (cache->flags & CACHE_HARDENED)
-        stat_close(cache, CACHE_CLOSED_HARDENED, true);
-    if (cache->flags & CACHE_SHADOW)
-        stat_close(cache, CACHE_CLOSED_SAMPLED, true);
+    if (cache->flags & (CACHE_DEBUG | CACHE_HARDENED | CACHE_SHADOW))
+        stat_close(cache, CACHE_CLOSED_WATCHED, true);
     if (cache_list.closed && !(cache->flags & CACHE_INTERNAL))
         stat_close(cache, cache_list.closed, true);
     stat_init(cache);
@@ -162,13 +156,14 @@ void cache_boot(void)
     static char room[CACHE_BOOT_ROOM] __attribute__((aligned(64))) HEAD_BSS;
     static bool used; /* a process that starts once more leaves the first ones as they are */
     bool fits = !used && size * (SHEAF_CLASSES + 1) <= sizeof(room);
-    char *memory = fits ? room : os_map(size * (SHEAF_CLASSES + 1));
+    /* Its end: what stands behind it has its head on the same page. */
+    char *memory = fits ? room + sizeof(room) - size * (SHEAF_CLASSES + 1)
+                        : os_map(size * (SHEAF_CLASSES + 1));
     struct layout layout;
 
     used = true;
     if (!memory)
         report_fatal("no memory for the first caches");
-    cache_random = setting_number(SETTING_RANDOM);
     cache_adaptive = setting_number(SETTING_ADAPTIVE);
     cache_harden = cache_hardening(setting_number(SETTING_HARDEN));
     if (cache_harden & STOOK_CACHE_GUARD_PAGES)
@@ -200,7 +195,7 @@ static unsigned cache_wishes(const struct stook_cache_args *args)
     return (stable ? 0 : LAYOUT_WRITABLE) | (args->flags & CACHE_MALLOC ? LAYOUT_DENSE : 0) |
            (args->flags & STOOK_CACHE_LINK_INSIDE ? LAYOUT_LINK_INSIDE : 0) |
            (args->flags & CACHE_HARDENED ? LAYOUT_LINK_OUTSIDE | LAYOUT_COLUMNS_OUTSIDE : 0) |
-           (args->flags & CACHE_COLUMNS_OUTSIDE ? LAYOUT_COLUMNS_OUTSIDE : 0) |
+           (args->flags & CACHE_SHADOW ? LAYOUT_COLUMNS_OUTSIDE : 0) |
            (args->flags & STOOK_CACHE_LINK_OUTSIDE ? LAYOUT_LINK_OUTSIDE : 0);
 }
 
@@ -220,12 +215,10 @@ static bool cache_plan(struct layout *layout, size_t size, const struct stook_ca
         request.element[LAYOUT_GROUP] = CACHE_COLUMN;
     if (!(cache_list.closed & CACHE_CLOSED_TAG) || (args->flags & CACHE_MALLOC))
         request.later = 1u << LAYOUT_TAG;
-    if (args->flags & CACHE_COLOURED)
-        request.lead = (uint32_t)args->align;
     if (args->flags & STOOK_CACHE_QUARANTINE)
         request.element[LAYOUT_TRACK] = CACHE_STATE;
     if (args->flags & CACHE_SHADOW)
-        request.element[LAYOUT_TRACK] = CACHE_SAMPLE;
+        request.element[LAYOUT_TRACK] = CACHE_SHADOWED;
     if (args->flags & CACHE_DEBUG)
         hooks.debug_plan(args->flags, &request);
     if (!layout_plan_columns(layout, &request))
@@ -261,7 +254,7 @@ static bool cache_permute(unsigned flags, const struct layout *layout, uint16_t 
  */
 static unsigned cache_flags_hardened(unsigned flags, bool constructed)
 {
-    if (!(flags & (CACHE_INTERNAL | CACHE_LINK_FIRST)) && hooks.alloc)
+    if (!(flags & CACHE_INTERNAL) && hooks.alloc)
         flags |= cache_harden;
     if (constructed || (flags & STOOK_CACHE_TYPESAFE))
         flags &= ~(unsigned)STOOK_CACHE_ZERO_ON_FREE;
@@ -277,7 +270,7 @@ static unsigned cache_flags(const char *name, unsigned flags, bool constructed)
 {
     unsigned debug = 0;
 
-    if (hooks.debug_flags && !(flags & (CACHE_INTERNAL | CACHE_LINK_FIRST)))
+    if (hooks.debug_flags && !(flags & CACHE_INTERNAL))
         debug = hooks.debug_flags(name, flags & CACHE_DEBUG);
     flags = (flags & ~(unsigned)CACHE_DEBUG) | debug;
     if (debug)
@@ -298,10 +291,8 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
         errno = E2BIG;
         return NULL;
     }
-    if (cache_random && !(flags & CACHE_LINK_FIRST))
-        flags |= STOOK_CACHE_RANDOM;
     if (cache_adaptive && args->sheaf_capacity == 0 && /* which would be asked for in vain */
-        !(flags & (CACHE_LINK_FIRST | STOOK_CACHE_NOSHEAF | CACHE_INTERNAL)))
+        !(flags & (STOOK_CACHE_NOSHEAF | CACHE_INTERNAL)))
         flags |= STOOK_CACHE_ADAPTIVE;
     index = cache_find_index();
     if (index == 0) {
@@ -485,22 +476,6 @@ __attribute__((cold)) void cache_count(struct stook_cache *cache, struct cache_c
     counts->active = counts->objects - free - counts->cached;
 }
 
-/* The twin goes first.  False with EBUSY: it has objects out, and stays. */
-static __attribute__((cold)) bool cache_destroy_twin(struct stook_cache *cache)
-{
-    struct stook_cache *twin;
-
-    context_enter();
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    twin = atomic_exchange_explicit(&cache->twin, NULL, memory_order_relaxed);
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    context_leave();
-    if (!twin || stook_cache_destroy(twin) == 0)
-        return true;
-    atomic_store_explicit(&cache->twin, twin, memory_order_release);
-    return false;
-}
-
 /* All goes back that no user has; what is there still. */
 static __attribute__((cold)) void cache_empty(struct stook_cache *cache,
                                               struct cache_counts *counts)
@@ -588,8 +563,6 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
         errno = EINVAL;
         return -1;
     }
-    if (atomic_load_explicit(&cache->twin, memory_order_relaxed) && !cache_destroy_twin(cache))
-        return -1;
     context_enter();
     /* A plug-in that the loader keeps may end twice, with its first turn's cache. */
     if (!cache_set_alive(cache, false)) {

@@ -23,6 +23,7 @@
  */
 #include "base/context.h"
 #include "base/hooks.h"
+#include "base/init.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
 #include "cache/pin.h"
@@ -63,23 +64,10 @@ extern void _IO_list_resetlock(void) __attribute__((weak));
  * glibc takes this lock between our prepare and the fork.  A thread in fflush(NULL) has it and waits for
  * a stream; the thread that has the stream may wait for us: so it comes before our locks.
  */
-static void fork_take_streams(void)
+static void fork_streams(void (*act)(void))
 {
     if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock)
-        _IO_list_lock();
-}
-
-static void fork_drop_streams(void)
-{
-    if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock)
-        _IO_list_unlock();
-}
-
-/* In the child glibc has made the lock anew, if it took it. */
-static void fork_renew_streams(void)
-{
-    if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock)
-        _IO_list_resetlock();
+        act();
 }
 
 static void fork_each_node(void (*act)(struct cache_node *node))
@@ -137,16 +125,17 @@ static void fork_forget(void)
 static void fork_settle(void)
 {
     node_settle_deferred(NULL);
-    arena_settle_left();
+    arena_free_left();
 }
 
 LOCK_UNCHECKED void fork_prepare(void)
 {
     struct context *context = context_self();
+    bool started = init_once(); /* or the child could wait for another thread that starts */
 
-    if (context_enter() || FORK_ALONE)
+    if (context_enter() || FORK_ALONE || !started)
         return;
-    fork_take_streams();
+    fork_streams(_IO_list_lock);
     context->fork = FORK_TAKING;
     lock_begin_fork();
     fork_take(&cache_list.lock, LOCK_CACHES);
@@ -178,7 +167,7 @@ LOCK_UNCHECKED void fork_parent(void)
         context->ranks = 0;
         lock_end_fork();
         fork_settle();
-        fork_drop_streams();
+        fork_streams(_IO_list_unlock);
     }
     context_leave();
 }
@@ -203,9 +192,9 @@ void fork_child(void)
         lock_child();
         fork_settle();
         fork_forget();
-        fork_renew_streams();
-    } else if (context->depth == 1) { /* alone */
-        slot_child();                 /* of threads that had died with one closed */
+        fork_streams(_IO_list_resetlock); /* which glibc has made anew, if it took it */
+    } else if (context->depth == 1 && once_is_done(&init_state)) { /* alone */
+        slot_child(); /* of threads that had died with one closed */
     }
     if (hooks.fork_child)
         hooks.fork_child(context->depth > 1);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/init.h"
 
-#include "base/context.h"
 #include "base/init.h"
 #include "base/report.h"
 #include "base/settings.h"
@@ -12,38 +11,46 @@
 #include "page/arena.h"
 
 #include <stook/stook.h>
-#include <stook/topology.h>
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 
-/* What follows from the topology. */
-static void init_above_topology(void)
+bool init_later;
+
+void init_memory(void)
 {
-    percpu_init();
     random_init();
     arena_init();
     cache_boot();
 }
 
-bool init_slow(void)
+/* What the environment and the kernel say.  False: this thread is at it, and has come back. */
+static bool init_ask(void)
 {
-    if (!once_begin(&init_state))
-        return once_is_done(&init_state);
+    static struct once asked;
+
+    if (!once_begin(&asked))
+        return once_is_done(&asked);
     settings_start();
-    if (hooks.topology && !topology.simulated)
-        hooks.topology();
     topology_init();
     if (hooks.before_caches)
         cache_list.closed = hooks.before_caches();
-    init_above_topology();
-    once_end(&init_state);
+    percpu_init();
+    once_end(&asked);
     /* After: it may allocate. */
     pthread_atfork(fork_prepare, fork_parent, fork_child);
+    return true;
+}
+
+bool init_slow(void)
+{
+    if (!init_ask() || !once_begin(&init_state))
+        return once_is_done(&init_state);
+    init_memory();
+    once_end(&init_state);
     return true;
 }
 
@@ -53,44 +60,6 @@ const char *stook_mode(const char **why)
     if (why)
         *why = percpu.why;
     return percpu.rseq ? "rseq" : "locked";
-}
-
-/* Every cache's descriptor and every large object is from the arena. */
-__attribute__((cold)) bool init_is_unused(void)
-{
-    struct arena_stat stat;
-
-    context_enter();
-    arena_stat(&stat);
-    context_leave();
-    return stat.blocks == 0;
-}
-
-__attribute__((cold)) void init_again(void)
-{
-    memset(cache_table, 0, percpu.slots * sizeof(cache_table[0]));
-    cache_list = (struct cache_list){.closed = cache_list.closed};
-    arena_exit();
-    percpu_exit();
-    init_above_topology();
-}
-
-__attribute__((cold)) int stook_topology_cpu(int cpu)
-{
-    int before;
-
-    (void)init_once();
-    if (!topology.simulated) {
-        errno = ENOTSUP;
-        return -1;
-    }
-    if (cpu < 0 || !topology_is_online(&topology, (unsigned)cpu)) {
-        errno = EINVAL;
-        return -1;
-    }
-    before = (int)topology_cpu();
-    topology_stated = (unsigned)cpu + 1;
-    return before;
 }
 
 /* ---- objects that stay loaded ---------------------------------------------------------------- */
@@ -139,8 +108,8 @@ __attribute__((cold, noinline)) static void init_keep_or_lock(const void *addres
 {
     if (init_keep(address))
         return;
-    percpu_unkept = true;
-    if (once_is_done(&init_state) && percpu.rseq)
+    percpu_refused = "the object that holds the library may be unloaded";
+    if (percpu.rseq)
         report_warn("an object with critical sections cannot be kept: to close it may crash");
 }
 
@@ -160,9 +129,11 @@ static bool init_is_kept(void)
  */
 static __attribute__((constructor(101), used)) void init_constructor(void)
 {
+    if (!init_is_first())
+        return;
     if (!init_is_kept())
         init_keep_or_lock(&init_state);
-    (void)init_once();
+    (void)(init_later ? init_ask() : init_once());
 }
 
 __attribute__((cold)) void stook_inline_layout_2(int layout, const void *address)

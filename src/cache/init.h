@@ -12,10 +12,13 @@
 /* hooks.start */
 bool init_slow(void);
 
-/* The library has started before main().  While the program has allocated nothing it may start once more, on
- * another `topology`; the descriptors of its own caches are all that the first start leaves behind. */
-bool init_is_unused(void);
-void init_again(void);
+/* By malloc, before the library's constructor: that one asks what a sandbox may refuse later.  The first object starts
+ * the rest, so that a program without one has no pages for it. */
+extern bool init_later __attribute__((visibility("hidden")));
+
+/* The second half of a start, behind percpu_init(): maps memory, and makes no system call that a malloc does not make.
+ * Again by sim/, on another topology, when what the first start made is undone. */
+void init_memory(void);
 
 /* Forks between the first process and this one: what is counted by threads may be stale. */
 extern _Atomic uint32_t fork_count __attribute__((visibility("hidden")));

@@ -35,9 +35,8 @@ static struct stook_cache *reclaim_next(struct list *link)
 {
     for (link = link->prev; link != &cache_list.all; link = link->prev) {
         struct stook_cache *cache = LIST_ENTRY(link, struct stook_cache, link);
-        if (cache->alive && reclaim_has_slabs(cache)) {
+        if (cache->alive && reclaim_has_slabs(cache))
             return cache;
-        }
     }
     return NULL;
 }

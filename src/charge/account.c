@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * account.c - the hooks of account.h: columns of slabs, notes of large objects, and the order of checks, charges and
+ * trace on a free.  Groups are in group_charge.c, call sites in site/tag.c, the inlined path of one object in straight.h.
+ *
+ * Calls on arrays find each slab's columns once for all neighbouring objects of that slab, and charge or count
+ * neighbours of one group or tag by one call (struct account_run).
+ */
 #include "charge/account.h"
 
 #include "charge/straight.h"
@@ -13,13 +20,14 @@
 #include "large/large.h"
 #include "sample/shadow.h"
 #include "slab/slab.h"
+#include "slab/stat.h"
 #include "slab/wrong.h"
 
 #include <errno.h>
 
 /* ---- a cache -------------------------------------------------------------------------------- */
 
-/* What an object costs: its stride, and what it has elsewhere. */
+/* Bytes that are charged for an object: its stride, and its elements outside the slab's pages. */
 static uint32_t account_charge(const struct layout *layout)
 {
     uint32_t bytes = layout->stride + layout->marks;
@@ -30,8 +38,8 @@ static uint32_t account_charge(const struct layout *layout)
     return bytes;
 }
 
-/* What is added to an object's address for its element, where that holds in all slabs: it is in the
- * strides.  Else 0. */
+/* The distance from an object to its element, if the elements lie within the strides and slabs of both orders have the
+ * same distance.  Else 0. */
 static uint32_t account_beside(const struct layout *layout, enum layout_which which)
 {
     const struct layout_column *column = &layout->column[0][which],
@@ -42,6 +50,13 @@ static uint32_t account_beside(const struct layout *layout, enum layout_which wh
                    column->offset == min->offset
                ? column->offset - layout->lead
                : 0;
+}
+
+void account_watch(struct stook_cache *cache)
+{
+    if (sample_mean_of(SAMPLE_PROFILE) != 0 &&
+        !(cache->flags & (CACHE_INTERNAL | CACHE_SIZED | CACHE_SHADOW)))
+        stat_close(cache, CACHE_CLOSED_WATCHED, true);
 }
 
 FIRST_TEXT void account_cache_made(struct stook_cache *cache)
@@ -59,16 +74,19 @@ FIRST_TEXT void account_cache_made(struct stook_cache *cache)
         account->beside[which] = account_beside(layout, (enum layout_which)which);
         account->outside[which] = column->outside ? column->offset : 0;
     }
+    account_watch(cache);
 }
 
 /* ---- objects -------------------------------------------------------------------------------- */
 
-/* Charges and counts of neighbours in an array are made as one while they are for the same, or for none (0). */
+/* n neighbouring objects of an array that have the same group or tag `which`; 0: none.  They are charged or counted by
+ * one call. */
 struct account_run {
     uint32_t which, n;
 };
 
-/* Whether this is a handler that interrupted the library: outside of the context nobody else asks. */
+/* Whether a signal handler interrupted the library and called it.  The hooks run outside the context, so only a
+ * handler finds a depth there. */
 static bool account_nested(void)
 {
     return context_self()->depth > 0;
@@ -81,8 +99,7 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
 
     account->group = account->tag = 0;
     account->traced = (closed & CACHE_CLOSED_TRACE) && where;
-    if (__builtin_expect(closed & (CACHE_CLOSED_DEBUG | CACHE_CLOSED_HARDENED), 0) &&
-        !debug_begin(cache, n, where))
+    if (__builtin_expect(closed & CACHE_CLOSED_WATCHED, 0) && !debug_begin(cache, n, where))
         return false;
     if ((closed & CACHE_CLOSED_GROUP) && group != ACCOUNT_NOBODY) {
         account->group = cache->account.owner       ? cache->account.owner
@@ -99,22 +116,22 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
         }
     }
     if ((closed & CACHE_CLOSED_TAG) && where)
-        account->tag = straight_tag(where, (uint64_t)n * cache->account.charge);
+        account->tag = straight_tag(where);
     return true;
 }
 
-/* One slab's elements of a kind. */
+/* The owners or the tags of one slab's objects. */
 struct account_column {
-    uintptr_t slab; /* its first object */
-    char *first;    /* element; NULL: not there, or not asked for */
+    uintptr_t slab; /* the slab's first object */
+    char *first;    /* its element; NULL: the slab has none, or they are not in use */
     uint64_t reciprocal;
-    size_t stride;
+    size_t stride; /* from one element to the next */
 };
 
-/* A slab, of which there are several objects, one behind the other in an array. */
+/* The slab of neighbouring objects of an array. */
 struct account_slab {
-    uintptr_t base;
-    size_t bytes;
+    uintptr_t base; /* its first object */
+    size_t bytes;   /* from there to its end */
     struct account_column owner, tag;
 };
 
@@ -137,7 +154,7 @@ static inline __attribute__((always_inline)) struct account_slab account_slab(
     return at;
 }
 
-/* How many of the n objects from the first on are in the slab. */
+/* How many objects at the start of the array lie in the slab; the first one does. */
 static inline size_t account_same(const struct account_slab *at, void *const *objects, size_t n)
 {
     size_t i = 1;
@@ -156,8 +173,8 @@ static inline __attribute__((always_inline)) uint64_t *account_element(struct ac
                                 (offset * column.reciprocal >> LAYOUT_RECIPROCAL) * column.stride);
 }
 
-/* A tag that still says something is of an object that was freed past the hooks, by a thread that
- * had not noticed yet that they are on. */
+/* Writes the tag of a new object.  If the element still holds a tag, a thread that had not seen yet that the cache has
+ * hooks freed the last object there: this counts that free. */
 static inline void account_write_tag(const struct stook_cache *cache, const void *object,
                                      uint64_t *element, uint32_t tag)
 {
@@ -216,7 +233,7 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
     }
     if (!(cache_hooks(cache) & CACHE_CLOSED_TAG) || !column)
         return;
-    tag = straight_tag(where, cache->account.charge);
+    tag = straight_tag(where);
     account_write_tag(cache, object, column, tag);
     tag_count_alloc(tag, 1, cache->account.charge);
 }
@@ -233,7 +250,7 @@ static void account_flush_tag(const struct stook_cache *cache, const struct acco
         tag_count_free(run->which, run->n, (uint64_t)run->n * cache->account.charge);
 }
 
-/* n more for `which`; those for another one are done with. */
+/* Adds n objects of `which` to the run.  If the run is of another group or tag, it is flushed first. */
 static inline __attribute__((always_inline)) void account_add(
     const struct stook_cache *cache, struct account_run *run, uint32_t which, uint32_t n,
     void (*flush)(const struct stook_cache *cache, const struct account_run *run))
@@ -245,7 +262,7 @@ static inline __attribute__((always_inline)) void account_add(
     run->n += n;
 }
 
-/* The report of an object whose owner or tag (`what`) was written over: the charge is lost. */
+/* Reports an object whose owner or tag (`what`) was overwritten.  Its charge cannot be returned. */
 static __attribute__((noinline, cold)) void account_report(const struct stook_cache *cache,
                                                            const struct slab *slab, uint32_t index,
                                                            const void *object, const char *what)
@@ -261,9 +278,8 @@ static __attribute__((noinline, cold)) void account_report(const struct stook_ca
     wrong_found(&finding);
 }
 
-/* What an element of a live object says, which is cleared; 0 for none.  It is one's own, of this
- * address: or it is asked whether there is an object, before anything else is reported.  An entry that is none
- * becomes NULL. */
+/* Reads and clears an element of a live object; 0: no group or tag.  An element that does not decode for this address
+ * was overwritten, or the pointer is no object.  The latter is reported, and the entry becomes NULL. */
 static inline __attribute__((always_inline)) uint32_t account_take(const struct stook_cache *cache,
                                                                    void **object, uint64_t *element,
                                                                    const char *what)
@@ -284,7 +300,7 @@ static inline __attribute__((always_inline)) uint32_t account_take(const struct 
     return number;
 }
 
-/* Objects of one slab, of which the first is known to be one. */
+/* Returns the charges of n pointers into one slab.  The caller has checked that the first one is an object. */
 static inline void account_clear_slab(const struct stook_cache *cache,
                                       const struct account_slab *at, void **objects, size_t n,
                                       struct account_run *group, struct account_run *tag)
@@ -314,7 +330,7 @@ static inline void account_clear_slab(const struct stook_cache *cache,
                 account_flush_tag);
 }
 
-SAMPLED_TEXT void account_return(const struct stook_cache *cache, void **objects, size_t n)
+void account_return(const struct stook_cache *cache, void **objects, size_t n)
 {
     struct account_run group = {0}, tag = {0};
     int saved = errno;
@@ -340,16 +356,16 @@ SAMPLED_TEXT void account_return(const struct stook_cache *cache, void **objects
     errno = saved;
 }
 
-SAMPLED_TEXT static void account_gone(const struct stook_cache *cache, void **objects, size_t n)
+static void account_gone(const struct stook_cache *cache, void **objects, size_t n)
 {
     account_return(cache, objects, n);
     if (cache->flags & CACHE_SHADOW)
         shadow_freed(cache, objects, n);
-    if (cache_hooks(cache) & CACHE_CLOSED_TRACE) /* what is none of ours had its report */
+    if (cache_hooks(cache) & CACHE_CLOSED_TRACE) /* pointers that are no objects are NULL by now */
         trace_free(objects, n);
 }
 
-SAMPLED_TEXT static void account_check(const struct stook_cache *cache, void **objects, size_t n)
+static void account_check(const struct stook_cache *cache, void **objects, size_t n)
 {
     if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
         debug_free(cache, objects, n);
@@ -357,7 +373,7 @@ SAMPLED_TEXT static void account_check(const struct stook_cache *cache, void **o
         quarantine_check(cache, objects, n);
 }
 
-SAMPLED_TEXT static void account_come(const struct stook_cache *cache, void **objects, size_t n)
+static void account_come(const struct stook_cache *cache, void **objects, size_t n)
 {
     account_check(cache, objects, n);
     account_gone(cache, objects, n);
@@ -379,23 +395,8 @@ void account_clear(const struct stook_cache *cache, void **objects, size_t n)
         quarantine_fill(cache, objects, n);
 }
 
-/* Objects of the twin are freed there, and their entries become NULL. */
-static __attribute__((noinline)) void account_free_twins(const struct stook_cache *cache,
-                                                         void **objects, size_t n)
+void account_free(struct stook_cache *cache, void **objects, size_t n)
 {
-    struct stook_cache *twin = atomic_load_explicit(&cache->twin, memory_order_acquire);
-
-    for (size_t i = 0; i < n && twin; i++)
-        if (objects[i] && slab_cache_of(objects[i]) == twin) {
-            stook_free(twin, objects[i]);
-            objects[i] = NULL;
-        }
-}
-
-SAMPLED_TEXT void account_free(struct stook_cache *cache, void **objects, size_t n)
-{
-    if (__builtin_expect(cache_hooks(cache) & CACHE_CLOSED_TWIN, 0))
-        account_free_twins(cache, objects, n);
     account_come(cache, objects, n);
     if (__builtin_expect(cache->flags & CACHE_HARDENED, 0))
         quarantine_hold(cache, objects, n);
@@ -410,8 +411,8 @@ void account_defer(const struct stook_cache *cache, void **object)
     account_gone(cache, object, 1);
 }
 
-/* Tags were switched while the program ran: threads that had not noticed yet freed objects past the hooks,
- * whose tags still say something. */
+/* Tags were switched while the program ran.  Threads that had not seen the switch freed objects without the hooks, so
+ * elements of free objects may hold tags. */
 static atomic_bool account_mixed;
 
 void account_slab_gone(const struct stook_cache *cache, const struct slab *slab)
@@ -462,8 +463,7 @@ bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
     if (owner && !group_charge(&owner, size, flags, account_nested()))
         return false;
     note = (struct large_note){
-        .owner = owner,
-        .tag = (closed & CACHE_CLOSED_TAG) && where ? straight_tag(where, size) : 0};
+        .owner = owner, .tag = (closed & CACHE_CLOSED_TAG) && where ? straight_tag(where) : 0};
     if ((note.owner || note.tag) && !large_set_note(object, note)) {
         if (owner)
             group_uncharge(owner, size);
@@ -475,7 +475,7 @@ bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
     return true;
 }
 
-/* The charge and the count, in place or of pages that moved. */
+/* Changes the charge and the count of a large object that had `had` bytes. */
 static FIRST_TEXT bool account_large_changed(void *object, size_t had, unsigned flags)
 {
     struct large_note note = *large_note(object);
@@ -527,7 +527,7 @@ FIRST_TEXT void account_large_clear(void *object)
         trace_free(&object, 1);
 }
 
-/* What a live object's columns say; 0 for nothing. */
+/* The owner or the tag of a live object; 0: none. */
 static uint32_t account_read(const void *object, enum layout_which which)
 {
     struct stook_cache *cache = slab_cache_of(object);
@@ -547,7 +547,7 @@ static uint32_t account_read(const void *object, enum layout_which which)
     if (index >= slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed)))
         return 0; /* behind the last object */
     column = column_at(cache, slab, which, index);
-    object = slab_object(cache, slab, index); /* any pointer into it will do */
+    object = slab_object(cache, slab, index); /* the caller may pass any pointer into the object */
     return column && column_decode(cache, object, *column, &value) ? value : 0;
 }
 

@@ -8,6 +8,7 @@
 #include "base/init.h"
 #include "base/placed.h"
 #include "os/topology.h"
+#include "sample/sample.h"
 #include "slab/node.h"
 #include "slab/slab.h"
 #include "slab/stat.h"
@@ -90,9 +91,15 @@ int stook_tags_share(struct stook_cache *cache, uint64_t *tagged, uint64_t *tota
 
 static bool accounted_debugs; /* under the cache list's lock */
 
-static FIRST_TEXT bool accounted_malloc(void)
+/* hooks_set.malloc_closes, with what is so now. */
+static FIRST_TEXT void accounted_say(void)
 {
-    return cache_list.closed != 0 || account_process != 0 || accounted_debugs;
+    if (!hooks_set.malloc_closes)
+        return;
+    hooks_set.malloc_closes((cache_list.closed != 0 || account_process != 0 || accounted_debugs
+                                 ? HOOKS_CLOSES_ALL
+                                 : 0) |
+                            (sample_is_on() ? HOOKS_CLOSES_ALLOC : 0));
 }
 
 void accounted_malloc_debug(void)
@@ -101,18 +108,17 @@ void accounted_malloc_debug(void)
     lock_take(&cache_list.lock, LOCK_CACHES);
     if (!accounted_debugs) {
         accounted_debugs = true;
-        if (hooks_set.malloc_closes)
-            hooks_set.malloc_closes(true);
+        accounted_say();
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
 }
 
-FIRST_TEXT void accounted_on_malloc(void (*fn)(bool closed))
+FIRST_TEXT void accounted_on_malloc(void (*fn)(unsigned closed))
 {
     lock_take(&cache_list.lock, LOCK_CACHES);
     hooks_set.malloc_closes = fn;
-    fn(accounted_malloc());
+    accounted_say();
     lock_drop(&cache_list.lock, LOCK_CACHES);
 }
 
@@ -125,8 +131,18 @@ void accounted_close(uint32_t reason, bool close)
         if (!(each->flags & CACHE_INTERNAL))
             stat_close(each, reason, close);
     }
-    if (hooks_set.malloc_closes)
-        hooks_set.malloc_closes(accounted_malloc());
+    accounted_say();
+}
+
+void accounted_watch(void)
+{
+    context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    for (struct list *l = cache_list.all.next; l && l != &cache_list.all; l = l->next)
+        account_watch(LIST_ENTRY(l, struct stook_cache, link));
+    accounted_say();
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    context_leave();
 }
 
 int stook_tags_enable(struct stook_cache *cache, int on)

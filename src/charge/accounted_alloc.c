@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * accounted_alloc.c - allocations of caches whose objects are accounted: the straight paths, each of
- * sections, and the general one.
+ * accounted_alloc.c - allocations of caches whose objects are accounted.  The fast paths are made of restartable
+ * sections, one path for each set of reasons; the general path serves every cache with hooks.
  */
 #include "charge/accounted.h"
 
@@ -26,7 +26,8 @@ static bool accounted_take(const struct stook_cache *cache, void *object, uint64
                                       : quarantine_take(cache, object);
 }
 
-/* What becomes of an object of a debug or a hardened cache that was taken; NULL: none, or none that may be used. */
+/* Checks an object of a debug or hardened cache before it is handed out, and takes others until one passes.  NULL: out
+ * of memory. */
 static __attribute__((noinline, cold)) void *accounted_checked(struct stook_cache *cache,
                                                                unsigned flags, void *object,
                                                                uint64_t where)
@@ -36,7 +37,7 @@ static __attribute__((noinline, cold)) void *accounted_checked(struct stook_cach
     return object;
 }
 
-/* Bytes that STOOK_ZERO means: none behind what was asked for, where these are checked. */
+/* How many bytes STOOK_ZERO clears: those that were requested, if the bytes behind them are checked. */
 static size_t accounted_size(const struct stook_cache *cache, const void *object)
 {
     size_t usable = cache->object_size;
@@ -48,7 +49,15 @@ static size_t accounted_size(const struct stook_cache *cache, const void *object
     return usable < cache->object_size ? usable : cache->object_size;
 }
 
-/* What is in the way of a section. */
+/* n objects whose frees are not seen are counted for samples: those of typed caches, and of others that are closed. */
+static void accounted_sample(struct stook_cache *cache, size_t n, uint64_t where, uint32_t group)
+{
+    if (sample_mean_of(SAMPLE_PROFILE) != 0 && (cache_hooks(cache) & CACHE_CLOSED_COUNTED))
+        for (size_t i = 0; i < n; i++)
+            shadow_count(cache, where, group);
+}
+
+/* The general path. */
 static __attribute__((noinline, cold)) void *accounted_rest(struct stook_cache *cache,
                                                             unsigned flags, uint64_t where,
                                                             uint32_t group)
@@ -63,8 +72,8 @@ static __attribute__((noinline, cold)) void *accounted_rest(struct stook_cache *
     if (__builtin_expect(cache->flags & ACCOUNTED_CHECKED, 0))
         object = accounted_checked(cache, flags, object, where);
     account_end(cache, &account, &object, object != NULL, 1);
-    if (__builtin_expect(context_self()->sampled == cache, 0) && where)
-        shadow_typed(cache, where, account.group);
+    if (object && where)
+        accounted_sample(cache, 1, where, account.group);
     if (object && (flags & STOOK_ZERO))
         memset(object, 0, accounted_size(cache, object));
     return object;
@@ -79,14 +88,14 @@ static __attribute__((noinline, cold)) void *accounted_refill(struct stook_cache
     return accounted_rest(cache, flags, where, group);
 }
 
-/* Taken and charged: the general way from there. */
+/* The object is taken and charged: the general path from there. */
 static __attribute__((noinline)) void *accounted_stamp(struct stook_cache *cache, void *object,
                                                        uint32_t owner, uint64_t where)
 {
     struct account account = {.group = owner, .tag = 0};
 
     if (where && (cache_hooks(cache) & CACHE_CLOSED_TAG))
-        account.tag = straight_tag(where, cache->account.charge);
+        account.tag = straight_tag(where);
     account_end(cache, &account, &object, 1, 1);
     return object;
 }
@@ -96,12 +105,6 @@ static __attribute__((noinline, cold)) void *accounted_count(struct stook_cache 
                                                              void *object, uint32_t tag)
 {
     tag_count_alloc(tag, 1, cache->account.charge);
-    return object;
-}
-
-static __attribute__((noinline, cold)) void *accounted_told(void *object)
-{
-    tag_peak_told();
     return object;
 }
 
@@ -147,7 +150,7 @@ static inline __attribute__((always_inline)) void *accounted_straight(
     *at.tag = tag ^ column_mask(cache, object);
     if (__builtin_expect(!tag_count_section(tag, &cache->account.one, true, rseq), 0))
         return accounted_count(cache, object, tag);
-    return tag_peak_rises(cache->account.charge) ? accounted_told(object) : object;
+    return object;
 }
 
 /* Functions of their own, so that none saves the registers that another one needs. */
@@ -180,11 +183,6 @@ __attribute__((noinline, aligned(64))) void *accounted_alloc(struct stook_cache 
             return accounted_owner_tag(cache, flags, where, group);
         if (way & CACHE_CLOSED_OWNER)
             return accounted_owner(cache, flags, where, group);
-        if (cache_hooks(cache) == CACHE_CLOSED_TWIN && !stat_counts_fast(cache)) {
-            void *object;
-            if (stook_rseq_pop(cache->own, cache->head.rseq_offset, &object))
-                return object;
-        }
     }
     if (!cache_hooks(cache))
         return alloc_plain(cache, flags);
@@ -202,6 +200,8 @@ void *accounted_alloc_node(struct stook_cache *cache, unsigned flags, unsigned n
         object = alloc_from_node(cache, flags & ~STOOK_ZERO, node);
     while (object && (cache->flags & ACCOUNTED_CHECKED) && !accounted_take(cache, object, where));
     account_end(cache, &account, &object, object != NULL, 1);
+    if (object)
+        accounted_sample(cache, 1, where, account.group);
     if (object && (flags & STOOK_ZERO))
         memset(object, 0, accounted_size(cache, object));
     return object;
@@ -250,6 +250,8 @@ size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n,
         !accounted_check_bulk(cache, flags, n, objects, where))
         got = 0;
     account_end(cache, &account, objects, got, n);
+    if (where)
+        accounted_sample(cache, got, where, account.group);
     for (size_t i = 0; i < got && (flags & STOOK_ZERO); i++)
         memset(objects[i], 0, accounted_size(cache, objects[i]));
     return got;

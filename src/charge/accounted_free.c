@@ -8,7 +8,7 @@
 #include "percpu/percpu.h"
 #include "slab/stat.h"
 
-/* The general way of a cache with hooks: what the fast path does for others is tried here. */
+/* The general path.  Its caches' own fast path is closed, so the push onto this CPU's sheaf is tried here. */
 static __attribute__((noinline)) void accounted_free_rest(struct stook_cache *cache, void *object)
 {
     account_free(cache, &object, 1);
@@ -44,8 +44,8 @@ static __attribute__((noinline, cold)) void accounted_count(uint32_t charge, uin
     tag_count_free(tag, 1, charge);
 }
 
-/* The other way round, as accounted_alloc.c.  The object goes before its charge: who has neither yet
- * was told nothing. */
+/* The fast path, in the opposite order of accounted_alloc.c: the object is freed first, and then its charge is
+ * returned.  Until the sheaf has the object, no counter has changed. */
 static inline __attribute__((always_inline)) void accounted_straight(struct stook_cache *cache,
                                                                      void *object,
                                                                      const uint32_t way)
@@ -75,18 +75,6 @@ static inline __attribute__((always_inline)) void accounted_straight(struct stoo
     else if (straight_tags(way) &&
              __builtin_expect(!tag_count_section(tag, &cache->account.one, false, rseq), 0))
         accounted_count(cache->account.charge, tag);
-    else if (straight_tags(way) && tag_peak_falls(cache->account.charge))
-        tag_peak_told();
-}
-
-/* A cache that is closed for nothing but its twin, whose objects are in the page map as its own.  What is of neither
- * gets its report. */
-static __attribute__((noinline)) void accounted_twin(struct stook_cache *cache, void *object)
-{
-    if (__builtin_expect(!pagemap_covers(object), 0) ||
-        pagemap_cache(*pagemap_at(object)) != cache->index || stat_counts_fast(cache) ||
-        __builtin_expect(!stook_rseq_push(cache->own, cache->head.rseq_offset, object), 0))
-        accounted_free_rest(cache, object);
 }
 
 #define ACCOUNTED_WAY(name, way)                                                                   \
@@ -115,8 +103,6 @@ __attribute__((noinline, aligned(64))) void accounted_free(struct stook_cache *c
         accounted_owner_tag(cache, object);
     else if (way & CACHE_CLOSED_OWNER)
         accounted_owner(cache, object);
-    else if (cache_hooks(cache) == CACHE_CLOSED_TWIN)
-        accounted_twin(cache, object);
     else
         accounted_free_rest(cache, object);
 }

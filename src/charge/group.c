@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* group.c - groups are made, destroyed and entered here, and charged by a section; group_charge.c has the slow path. */
 #include "charge/group_table.h"
 
 #include "base/init.h"
@@ -45,7 +46,7 @@ void group_uncharge(uint32_t number, size_t bytes)
 
 /* ---- making and unmaking -------------------------------------------------------------------- */
 
-/* Under the lock, as what follows. */
+/* Under the groups' lock, as the functions that follow. */
 static bool group_init(void)
 {
     enum { BYTES = GROUP_PLACES * sizeof(struct group) };
@@ -65,7 +66,7 @@ static bool group_init(void)
     return true;
 }
 
-/* A free place, 0 for none: one never used, or the next free one while enough are. */
+/* A free place, or 0.  It was never used, or it is the next free one if at least GROUP_UNUSED are free. */
 static uint32_t group_take_place(void)
 {
     uint32_t high = atomic_load_explicit(&group_table.high, memory_order_relaxed);
@@ -86,7 +87,7 @@ static uint32_t group_take_place(void)
     return place;
 }
 
-/* Its record: who looks at it without the lock sees a number and the lineage that belongs to it. */
+/* Writes number and lineage.  A thread that reads them without the lock sees a number with its own lineage. */
 static void group_write_lineage(struct group *group, uint32_t number, struct group *parent)
 {
     atomic_store_explicit(&group->number, 0, memory_order_relaxed);
@@ -127,7 +128,7 @@ static void group_link(struct group *group, struct group *parent)
     group->listed = true;
 }
 
-/* 0, or why not; *parent NULL for none. */
+/* 0 or an error number.  parent: NULL for none. */
 static int group_make_locked(const char *name, struct group *parent, size_t limit, uint32_t *number)
 {
     struct group *group;
@@ -170,8 +171,8 @@ struct stook_group stook_group_create(const char *name, struct stook_group paren
     return group_handle(number);
 }
 
-/* Nobody enters it or its callbacks any more; what is in its stocks goes back, and the rest of its
- * charges are its ancestors', of whose they are a part already. */
+/* After the store to `live` no thread enters the group, and none is in its callbacks after the wait.  Its stocks are
+ * drained.  The remaining charges stay with its ancestors, which they count against already. */
 static int group_unmake_locked(uint32_t number)
 {
     struct group *group = group_live(number), *parent;
@@ -230,7 +231,7 @@ void stook_group_leave(struct stook_group handle)
     uint32_t lineage[STOOK_GROUP_DEPTH_MAX] = {0};
 
     if (number && !group_lineage(number, lineage))
-        lineage[0] = 0; /* destroyed, and its place used again, right now */
+        lineage[0] = 0; /* another thread has destroyed it, and its place is in use again */
     for (unsigned i = 1; i < STOOK_GROUP_DEPTH_MAX; i++) {
         group_thread.lineage[i] = lineage[i];
         if (lineage[i] == 0)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * group_charge.c - what goes beyond a CPU's stock: batches, limits, callbacks, and charges that come
- * back where the lock cannot be had.
+ * group_charge.c - the slow path of charges, beyond a CPU's stock: batches, limits, callbacks, and charges that are
+ * returned while the lock is not available.
  *
- * How much goes into stocks follows from the room that is left below the nearest limit: half of it
- * for all CPUs together, at most GROUP_BATCH a CPU.  So close to a limit there is nothing to drain,
- * and a group whose charges are refused again and again interrupts no CPU.
+ * The batch that goes into a stock depends on the room below the nearest limit: half of it for all CPUs together, at most
+ * GROUP_BATCH for a CPU.  Close to a limit there are no stocks to drain, so refused charges interrupt no CPU.
  */
 #include "charge/group_table.h"
 #include "base/cancel.h"
@@ -22,7 +21,7 @@ enum {
 
 /* ---- the hierarchy, under the lock ---------------------------------------------------------- */
 
-/* The first on the way up that has no room for so many bytes, or NULL. */
+/* The nearest of a group and its ancestors that has no room for so many bytes, or NULL. */
 static struct group *group_charge_full(struct group *group, uint64_t bytes)
 {
     for (; group; group = group_parent(group))
@@ -31,7 +30,7 @@ static struct group *group_charge_full(struct group *group, uint64_t bytes)
     return group;
 }
 
-/* How much a CPU may take for its stock; bounds what it may keep too. */
+/* How many bytes a CPU may take for its stock, and may keep there. */
 static uint32_t group_charge_batch(struct group *group)
 {
     unsigned cpus = group_stocks.used ? group_stocks.used : 1;
@@ -63,7 +62,7 @@ static bool group_charge_open(struct group *group, uint32_t bytes)
     return true;
 }
 
-/* The next of those at and below `top` that may have stocks, parents first; NULL after the last. */
+/* Walks the groups at and below `top` that may have stocks, parents first; NULL after the last. */
 static struct group *group_charge_below(const struct group *top, const struct group *at)
 {
     if (at->open && at->child)
@@ -125,7 +124,7 @@ static void group_charge_risen(struct group *group)
     }
 }
 
-/* Charges, and gives NULL; or changes nothing but stocks, and gives the group that is full. */
+/* Charges and returns NULL; or drains stocks at most, and returns the group that is full. */
 static struct group *group_charge_try(struct group *group, size_t bytes)
 {
     struct group *full, *drained = NULL;
@@ -149,13 +148,13 @@ static struct group *group_charge_try(struct group *group, size_t bytes)
     return NULL;
 }
 
-/* Tells those of a group and its ancestors who are due.  Outside the lock and the context. */
+/* Calls the soft limit's callback of a group and its ancestors if it is due.  Outside the lock and the context. */
 static __attribute__((noinline, cold)) void group_charge_notify(uint32_t number)
 {
     struct group *group;
 
     context_enter();
-    if (!group_lock(false)) { /* a fork has it: the next charge tells them */
+    if (!group_lock(false)) { /* a fork has it: the next charge calls them */
         context_leave();
         return;
     }
@@ -183,7 +182,7 @@ static __attribute__((noinline, cold)) void group_charge_notify(uint32_t number)
     context_leave();
 }
 
-/* Under the lock, which it lets go, with the context, for the callback. */
+/* Under the lock, and drops it, and leaves the context, for the callback. */
 static void group_charge_reclaim(struct group *full, size_t bytes)
 {
     uint64_t room = full->limit > full->charged ? full->limit - full->charged : 0;
@@ -207,15 +206,15 @@ static void group_charge_reclaim(struct group *full, size_t bytes)
 static void group_charge_left(struct group *group, uint64_t bytes);
 
 /*
- * A fork has the lock, and is not waited for.  The charge is left to be added, whatever the limit says:
- * groups may be over it by what was charged while a process forked.
+ * A fork has the lock, and a charge does not wait for it.  The bytes are added later, whatever the limit says, so a group
+ * may exceed its limit by the bytes that are charged while a process forks.
  */
 static bool group_charge_unlocked(uint32_t *number, size_t bytes)
 {
     *number = group_resolve(*number);
     if (*number != 0)
         group_charge_left(group_at(*number), -(uint64_t)bytes);
-    if (group_lock(true)) /* it has ended meanwhile */
+    if (group_lock(true)) /* the fork has ended meanwhile */
         group_unlock();
     return true;
 }
@@ -267,11 +266,11 @@ static void group_charge_left(struct group *group, uint64_t bytes)
     atomic_fetch_add_explicit(&group->returned, bytes, memory_order_relaxed);
     atomic_fetch_or_explicit(&group_table.returned_at[place / 64], (uint64_t)1 << place % 64,
                              memory_order_release);
-    /* Before the lock is tried once more: its holder checks this after it unlocked. */
+    /* This is set before the lock is tried again, and its holder checks it after it unlocked: one of both sees it. */
     atomic_exchange_explicit(&group_table.pending, true, memory_order_seq_cst);
 }
 
-/* The stock was closed, or full: then some of it goes too, so that the next frees find room. */
+/* The stock was closed or full.  If it was full, some of its bytes are returned, too, so that the next frees find room. */
 static void group_charge_take_back(struct group *group, uint64_t bytes)
 {
     uint32_t batch = group->state == GROUP_LIVES ? group_charge_batch(group) : 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* group_stock.c - which kind of stock a CPU has for a group, and the calls of group_stock.h that are not inlined. */
 #include "charge/group_stock.h"
 
 #include "os/os.h"
@@ -24,7 +25,7 @@ bool group_stock_init(void)
 
 /* ---- which kind, and where ------------------------------------------------------------------ */
 
-/* Rows for fewer CPUs than there are: a topology was set after the first group was made. */
+/* This CPU's row.  There are rows for fewer CPUs if a topology was set after the first group was made. */
 static int group_stock_cpu(void)
 {
     int cpu = percpu_cpu();
@@ -32,7 +33,7 @@ static int group_stock_cpu(void)
     return cpu < 0 || (unsigned)cpu >= group_stocks.cpus ? ROWS_NO_CPU : cpu;
 }
 
-/* Whether the stock of a group with that CPU is a section's. */
+/* Whether sections change the stock of a group with that CPU; else it is a word. */
 static bool group_stock_sections(int cpu, uint32_t number)
 {
     return percpu.rseq && cpu >= 0 && percpu_may_fence((unsigned)cpu) &&

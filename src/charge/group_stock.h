@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * group_stock.h - bytes of a group that are charged already and not used yet, with a CPU.
+ * group_stock.h - stocks: bytes that a group was charged in advance and that a CPU has not used yet (Linux: struct
+ * memcg_stock_pcp).
  *
- * A stock is {number, bytes}, a word of the CPU's row (percpu/rows.h) at the place of the group.  Two
- * kinds, told apart by the number that an open one holds:
+ * A stock is {number, bytes}, one word in the CPU's row (percpu/rows.h) at the place of the group.  The number of an
+ * open stock says which of two kinds it is:
  *
- *   section  the group's number: a thread on the CPU takes and gives by one section
- *   word     the same with GROUP_STOCK_WORD: by compare-and-swap, from any CPU
+ *   section  the group's number: threads on the CPU change the stock by a restartable section
+ *   word     the number | GROUP_STOCK_WORD: threads on any CPU change it by compare-and-swap
  *
- * Words serve where sections do not: in locked mode, for CPUs that no fence may interrupt, for threads
- * that are not registered (row -1), and for the group that malloc charges, whose calls may not fence.
- * Opening and closing is done under the groups' lock, for any CPU:
+ * A stock is a word where sections cannot be used: in locked mode, for CPUs that no fence may interrupt, and for
+ * threads that are not registered (row -1).  It is also a word if malloc charges the group, since malloc's calls may
+ * not fence.
  *
- *   open:   a closed stock is touched by no thread: bytes = n; number = the group's, release
+ * A thread that holds the groups' lock opens and closes the stock of any CPU:
+ *
+ *   open:   no thread changes a closed stock: bytes = n; number = the group's, release
  *   close:  a section's: number = CLOSING; percpu_fence(cpu); only now read bytes; bytes = 0; number = 0
  *           a word's: one exchange
  */
 #ifndef STOOK_CHARGE_GROUP_STOCK_H
 #define STOOK_CHARGE_GROUP_STOCK_H
 
+#include "charge/stock_sections.h"
 #include "percpu/rows.h"
 
 #include <stook/group.h>
@@ -27,7 +31,7 @@
 #include <stdint.h>
 
 enum {
-    GROUP_PLACES = STOOK_GROUPS_MAX + 1, /* a power of two; 0 is nobody's */
+    GROUP_PLACES = STOOK_GROUPS_MAX + 1, /* a power of two; no group has number 0 */
     GROUP_STOCK_WORD = 1 << 30,          /* no group's number is as high */
 };
 _Static_assert(GROUP_PLACES * 8 == 1 << ROWS_LARGE, "a row has the stocks of all groups");
@@ -70,19 +74,19 @@ static inline uint32_t group_stock_most(uint32_t number)
 }
 
 /*
- * n bytes of this CPU's stock, or false: it is closed, or has fewer.  And the other way; false: it is
- * closed, or would have more than `most` (below 2^31, as n).  Any context, no lock.
+ * group_stock_take() takes n bytes from this CPU's stock; false: it is closed, or has fewer.  group_stock_give() puts n
+ * bytes back; false: it is closed, or would have more than `most`.  Both numbers are below 2^31.  Any context, no lock.
  */
 bool group_stock_take(uint32_t number, uint32_t n);
 bool group_stock_give(uint32_t number, uint32_t n, uint32_t most);
 
-/* A group's stock in CPU 0's row: what the sections are given.  Without sections there are no rows. */
+/* A group's stock in CPU 0's row, as sections take it.  Without sections there are no rows. */
 static inline char *group_stock_row(uint32_t number)
 {
     return (char *)((uintptr_t)group_stocks.rows + (uintptr_t)group_place(number) * 8);
 }
 
-/* One try with a section; a caller who is told "no" goes on with the two above. */
+/* One attempt with a section; if it fails the caller calls one of the two above. */
 static inline __attribute__((always_inline)) bool group_stock_try_take(char *row, intptr_t rseq,
                                                                        uint32_t number, uint32_t n)
 {
@@ -96,14 +100,14 @@ static inline __attribute__((always_inline)) bool group_stock_try_give(char *row
     return rseq_give(row, ROWS_LARGE, rseq, number, n, most) == RSEQ_DONE;
 }
 
-/* A stock that is a word, both halves at once: the number is the low one on all machines of this library. */
+/* A stock as one word of 64 bits.  The number is its low half on all machines that the library supports. */
 static inline _Atomic uint64_t *group_stock_word(struct group_stock *stock)
 {
     return (_Atomic uint64_t *)(void *)stock;
 }
 
-/* False: it has fewer, or would have more, or is a section's.  Unless `again`, also if another thread changes
- * it meanwhile. */
+/* False: the stock has fewer bytes (take), would have more than `most` (give), or is a section's.  Without `again` it
+ * also fails if another thread changes the word meanwhile. */
 static inline __attribute__((always_inline)) bool group_stock_word_take(_Atomic uint64_t *word,
                                                                         uint32_t number, uint32_t n,
                                                                         const bool again)
@@ -137,8 +141,8 @@ static inline __attribute__((always_inline)) bool group_stock_word_give(_Atomic 
     return false;
 }
 
-/* This CPU's; NULL for threads without a CPU.  The thread may be on another CPU by then, whose stock it
- * leaves alone. */
+/* This CPU's stock; NULL if the thread is not registered.  The thread may migrate meanwhile: it then changes the old
+ * CPU's stock, by compare-and-swap. */
 static inline __attribute__((always_inline)) _Atomic uint64_t *group_stock_word_here(
     intptr_t rseq, uint32_t number)
 {
@@ -150,7 +154,7 @@ static inline __attribute__((always_inline)) _Atomic uint64_t *group_stock_word_
 }
 
 /*
- * The rest under the groups' lock.
+ * The caller of the following holds the groups' lock.
  */
 
 /* Opens this CPU's stock with n bytes; false: it is open. */
@@ -160,8 +164,8 @@ bool group_stock_open(uint32_t number, uint32_t n);
 uint64_t group_stock_sum(uint32_t number);
 
 /*
- * Closes the stocks of n groups; `took` is called for each stock that was closed, with its bytes.
- * One fence a CPU; stocks of a CPU that the kernel does not let be fenced stay as they are.
+ * Closes the stocks of n groups, with one fence for each CPU.  `took` is called for each closed stock, with its bytes.
+ * The stocks of a CPU stay open if the kernel refuses to fence it.
  */
 void group_stock_close(const uint32_t *numbers, unsigned n,
                        void (*took)(uint32_t number, uint32_t bytes));

@@ -71,14 +71,15 @@ struct stook_group group_by_number(uint32_t number)
     return group_handle(group_resolve(number));
 }
 
-SAMPLED_TEXT uint32_t group_current(void)
+uint32_t group_current(void)
 {
     return group_thread.lineage[0];
 }
 
 /* ---- sums, under the lock ------------------------------------------------------------------ */
 
-void group_unlink(struct group *group)
+/* No more a child of its parent. */
+static void group_unlink(struct group *group)
 {
     if (group->before)
         group_at(group->before)->sibling = group->sibling;

@@ -3,12 +3,12 @@
  * group_table.h - the groups, and the one lock of the hierarchy.
  *
  * A place is free, or belongs to a living group, or to a zombie: a group that was destroyed but is still charged.
- * Its record names the last group until the place is used again, which is as late as possible.  So a thread that
- * comes with the number of a group that is gone mostly finds its nearest living ancestor.
+ * Its record keeps the lineage of the last group until the place is used again, which is as late as possible.  So a
+ * thread with the number of a destroyed group mostly finds its nearest living ancestor.
  *
- * `charged` is the sum of the stocks of a group and its descendants, and of the charges for their objects.  A
- * zombie has no stocks.  A group goes only after its children, so the ancestors of one
- * that lives live, and the places of a zombie's ancestors are not used again before its own.
+ * `charged` is the sum of the stocks of a group and its descendants, and of the charges for their objects.  A zombie has
+ * no stocks.  A group can only be destroyed after its children.  So all ancestors of a living group live, and the places
+ * of a zombie's ancestors are not used again before its own.
  */
 #ifndef STOOK_CHARGE_GROUP_TABLE_H
 #define STOOK_CHARGE_GROUP_TABLE_H
@@ -20,15 +20,15 @@
 enum group_state { GROUP_FREE, GROUP_LIVES, GROUP_ZOMBIE };
 
 struct group {
-    _Atomic uint32_t number; /* of the group that is or was here; 0 while that changes */
+    _Atomic uint32_t number; /* of the present or last group; 0 while that changes */
     _Atomic uint32_t live;   /* the same while it lives, else 0 */
     uint32_t depth;          /* its ancestors' number */
-    /* Itself, its parent and so on, 0 behind the last; valid while `number` is what it was. */
+    /* Itself, its parent and so on, 0 behind the last.  A reader reads `number` before and after; both must be equal. */
     _Atomic uint32_t lineage[STOOK_GROUP_DEPTH_MAX];
     _Atomic uint64_t
         returned; /* bytes returned less bytes charged by threads that did not get the lock */
 
-    /* The rest under the lock. */
+    /* The following fields are under the lock. */
     enum group_state state;
     uint32_t child; /* place of the first child that lives, and of its next sibling; 0: none */
     uint32_t sibling, before;
@@ -59,11 +59,11 @@ struct group_table {
     uint32_t cursor;                                 /* place used last */
     _Atomic(struct group *) at;                      /* GROUP_PLACES; NULL before the first group */
     uint32_t *scratch;                               /* GROUP_PLACES numbers */
-    _Atomic uint64_t returned_at[GROUP_PLACES / 64]; /* bit a place: look at `returned` */
+    _Atomic uint64_t returned_at[GROUP_PLACES / 64]; /* bit a place: read its `returned` */
 };
 extern struct group_table group_table __attribute__((visibility("hidden")));
 
-/* What this thread entered, with the ancestors it had then. */
+/* The group that this thread entered, with its ancestors at that time. */
 struct group_thread {
     uint32_t lineage[STOOK_GROUP_DEPTH_MAX];
     uint32_t inside; /* the group whose callback it is in */
@@ -83,13 +83,13 @@ static inline struct stook_group group_handle(uint32_t number)
 }
 /* The number of a handle that a program passes; 0 if it is not valid. */
 uint32_t group_of_handle(struct stook_group handle);
-/* A group and its ancestors, with a 0 behind the last, of its record; false: the place is another's by now. */
+/* A group and its ancestors, with a 0 behind the last, from its record.  False: another group has the place by now. */
 bool group_lineage(uint32_t number, uint32_t lineage[STOOK_GROUP_DEPTH_MAX]);
 
-/* That group while it lives, or NULL; 0 is none.  Without the lock it may go right after. */
+/* The group of that number if it lives, or NULL.  Without the lock it may be destroyed right after. */
 struct group *group_live(uint32_t number);
 
-/* The nearest one that lives of a group and its ancestors, as far as they are known; 0: none. */
+/* The nearest living one of a group and its ancestors, as far as its record has them; 0: none. */
 uint32_t group_resolve(uint32_t number);
 
 /* Under the lock. */
@@ -110,9 +110,6 @@ bool group_lock(bool nospin);
 /* The same for calls that may wait for a fork. */
 void group_take(void);
 void group_unlock(void);
-
-/* No more a child of its parent.  Under the lock. */
-void group_unlink(struct group *group);
 
 /* charge/group_limit.c.  No soft limit any more.  Under the lock. */
 void group_limit_clear_soft(struct group *group);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * straight.h - what account.h does, for one object and where nothing is in the way: inlined, each
- * thing looked up once.  Whoever is told "no" has changed nothing and goes the general way, through
- * account.h.
+ * straight.h - the fast path of accounting, for one object: steps that accounted_alloc.c and accounted_free.c inline.
  *
- * In the way is all that needs a look at more than the object's entry in the page map and the flags
- * of its slab: slabs of the minimum order, slabs without tags while tags are counted or with tags
- * while they are not, objects of nobody, pointers that are no objects.
+ * A step that returns false has changed nothing, and the caller takes the general path of account.h.  The fast path
+ * reads no more than the object's entry in the page map and the flags of its slab, so these take the general path:
  *
- * docs/decisions/0016-what-accounting-costs.md has what it costs and why not less.
+ *   slabs of the minimum order
+ *   slabs without tags while tags are counted, and slabs with tags while they are not
+ *   objects that are charged to no group
+ *   pointers that are no objects
+ *
+ * docs/decisions/0016-what-accounting-costs.md measures the cost, and says why it is not lower.
  */
 #ifndef STOOK_CHARGE_STRAIGHT_H
 #define STOOK_CHARGE_STRAIGHT_H
@@ -22,7 +24,7 @@
 
 #define STRAIGHT static inline __attribute__((always_inline))
 
-/* Whether a way (stook_cache.way, a constant where this is asked) has owners and tags in columns. */
+/* Whether a cache whose stook_cache.way is this has a column of owners, or of tags.  Callers pass a constant. */
 STRAIGHT bool straight_owners(uint32_t way)
 {
     return (way & CACHE_CLOSED_GROUP) && !(way & CACHE_CLOSED_OWNER);
@@ -33,8 +35,8 @@ STRAIGHT bool straight_tags(uint32_t way)
     return way & CACHE_CLOSED_TAG;
 }
 
-/* n bytes out of this CPU's stock, or into it: by a section, or of a cache whose objects are all charged
- * to one group, malloc's, whose stocks are words.  False: the general way knows more. */
+/* Takes n bytes out of this CPU's stock of the group.  A section does it; the group that malloc charges
+ * (CACHE_CLOSED_OWNER) has stocks that are words (group_stock.h).  straight_give() puts them back. */
 STRAIGHT bool straight_take(uint32_t way, char *stock, intptr_t rseq, uint32_t owner, uint32_t n)
 {
     _Atomic uint64_t *word;
@@ -56,17 +58,18 @@ STRAIGHT bool straight_give(uint32_t way, intptr_t rseq, uint32_t owner, uint32_
     return word && group_stock_word_give(word, owner, n, most, false);
 }
 
-/* The elements of an object; NULL: the way has no such column. */
+/* The elements of an object; NULL: the cache has no such column. */
 struct straight {
     uint64_t *owner, *tag;
 };
 
-/* An object's place among those of its slab, which is aligned to its size. */
+/* The offset of an object in its slab, which is aligned to its size. */
 STRAIGHT uint32_t straight_offset(const struct stook_cache *cache, const void *object)
 {
     return (uint32_t)(uintptr_t)object & cache->account.span;
 }
 
+/* Whether the pointer is the start of an object. */
 STRAIGHT bool straight_starts(const struct stook_cache *cache, const void *object)
 {
     uint32_t offset = straight_offset(cache, object);
@@ -75,7 +78,7 @@ STRAIGHT bool straight_starts(const struct stook_cache *cache, const void *objec
     return index * cache->layout.stride == offset && index < cache->layout.objects;
 }
 
-/* Of a slab of the preferred order. */
+/* The element of an object in a slab of the preferred order. */
 STRAIGHT uint64_t *straight_element(const struct stook_cache *cache, const void *object,
                                     const struct slab *slab, enum layout_which which)
 {
@@ -86,19 +89,19 @@ STRAIGHT uint64_t *straight_element(const struct stook_cache *cache, const void 
                layout_index(&cache->layout, straight_offset(cache, object));
     if (cache->account.beside[which])
         return (uint64_t *)((uintptr_t)object + cache->account.beside[which]);
-    offset = straight_offset(cache, object); /* leftover: an array, too */
+    offset = straight_offset(cache, object); /* an array in the slab's leftover bytes */
     return (uint64_t *)((uintptr_t)object - offset + cache->layout.column[0][which].offset) +
            layout_index(&cache->layout, offset);
 }
 
-/* The elements of an object, or of any pointer to pages of the cache's: what they hold tells which. */
+/* Finds the elements of any pointer to pages of the cache.  Whether it is an object shows when they are decoded. */
 STRAIGHT bool straight_find(const struct stook_cache *cache, const void *object, uint32_t way,
                             struct straight *at)
 {
     const struct slab *slab = slab_at(object, *pagemap_at(object));
     uint32_t right = straight_tags(way) ? SLAB_TAGGED : 0, flags = right;
 
-    /* Slabs of both orders have what is beside objects in the same places. */
+    /* Owners at a distance from their objects have the same distance in slabs of both orders. */
     if (way != CACHE_CLOSED_GROUP || cache->account.beside[LAYOUT_GROUP] == 0 ||
         atomic_load_explicit(&cache->tagged, memory_order_relaxed) != 0)
         flags = slab_flags(atomic_load_explicit(&slab->state, memory_order_relaxed)) &
@@ -113,7 +116,7 @@ STRAIGHT bool straight_find(const struct stook_cache *cache, const void *object,
     return true;
 }
 
-/* The tag of a site that has one; else 0, and 0 for calls that are known by address. */
+/* The tag of a site that has one already; else 0.  Calls that are known by address have none here. */
 STRAIGHT uint32_t straight_site(uint64_t where)
 {
     return __builtin_expect(where & 1, 1)
@@ -122,11 +125,11 @@ STRAIGHT uint32_t straight_site(uint64_t where)
                : 0;
 }
 
-/* The tag of a call (where_site(), where_address()) for so many bytes. */
-STRAIGHT uint32_t straight_tag(uint64_t where, uint64_t bytes)
+/* The tag of a call (where_site(), where_address()). */
+STRAIGHT uint32_t straight_tag(uint64_t where)
 {
     return where & 1 ? tag_of_site((struct stook_site *)(uintptr_t)(where >> 1))
-                     : tag_of_call((const void *)(uintptr_t)(where >> 1), bytes);
+                     : tag_of_address((const void *)(uintptr_t)(where >> 1));
 }
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * depot.c - the stack depot: records of call stacks in chunks, found by a hash of their addresses.  Every step is one
+ * compare-and-swap, so a thread may stop, or a signal handler interrupt it, between any two.
+ */
 #include "debug/depot.h"
 
 #include "base/placed.h"

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * facts.c - gathers what a report shows: the sentence, the object's tracks, the bytes around it, symbols. form_text.c
+ * and form_json.c write it.
+ */
 #include "debug/facts.h"
 
 #include "base/raw.h"
 #include "debug/pages_track.h"
+#include "debug/sentence.h"
 #include "debug/zone.h"
 #include "os/vdso.h"
-#include "slab/wrong.h"
 
 #include <string.h>
 
@@ -248,7 +252,7 @@ void facts_gather(struct facts *facts, const struct debug_finding *finding)
     }
     facts->size = finding->size ? finding->size : facts->owner ? facts->owner->object_size : 0;
     facts->requested = facts_requested(facts);
-    (void)wrong_sentence(finding, facts->sentence, sizeof(facts->sentence));
+    (void)sentence_write(finding, facts->sentence, sizeof(facts->sentence));
     facts_bytes(facts);
     facts_tracks(facts);
 }

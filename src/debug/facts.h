@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * facts.h - what a report says of a finding, gathered before it is written in one of two forms: lines for people
- * (form_text.c), a line of JSON for machines (form_json.c).
+ * facts.h - the contents of a report, gathered before they are written in one of two forms: text (form_text.c), or a line
+ * of JSON (form_json.c).
  */
 #ifndef STOOK_DEBUG_FACTS_H
 #define STOOK_DEBUG_FACTS_H
 
 #include "base/finding.h"
-#include "base/writer.h"
+#include "text/writer.h"
 #include "debug/depot.h"
 #include "debug/symbols.h"
 #include "debug/track.h"

@@ -28,7 +28,7 @@
 
 enum { FAIL_WHERE = 120, FAIL_ALL = 100 };
 
-/* Constant after fail_start(), but for the atomic ones. */
+/* Constant after fail_start(), except for the atomic fields. */
 static struct {
     bool on;
     long interval, probability;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * flags.c - reads STOOK_DEBUG and gives each cache its debug flags; stook_cache_debug_set() switches T and A later.
+ */
 #include "debug/flags.h"
 
 #include "base/parse.h"
@@ -12,8 +15,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* As PARSE_LETTERS.  O, which keeps debugging from making slabs larger, changes nothing: what is kept about objects
- * lies outside the slabs. */
+/* In the order of PARSE_LETTERS.  The kernel's O keeps debugging from making slabs larger.  Here it changes nothing,
+ * since the data about objects lie outside the slabs. */
 static const uint32_t debug_letters[] = {DEBUG_F, DEBUG_Z, DEBUG_P, DEBUG_U, DEBUG_T, DEBUG_A, 0};
 _Static_assert(sizeof(debug_letters) / sizeof(debug_letters[0]) == sizeof(PARSE_LETTERS) - 1,
                "a flag a letter");

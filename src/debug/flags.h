@@ -2,8 +2,8 @@
 /*
  * flags.h - the debug flags of caches, and STOOK_DEBUG: which caches get them at the start.
  *
- * A cache's debug flags stand in stook_cache.flags, from its creation on.  T and A change nothing of its layout, so
- * they may be switched while it is in use (stook_cache.switched).
+ * A cache's debug flags are in stook_cache.flags, from its creation on.  T and A do not change its layout, so a program
+ * may switch them while the cache is in use (stook_cache.switched).
  */
 #ifndef STOOK_DEBUG_FLAGS_H
 #define STOOK_DEBUG_FLAGS_H
@@ -24,7 +24,7 @@ enum {
     DEBUG_FLAGS = DEBUG_F | DEBUG_Z | DEBUG_P | DEBUG_U | DEBUG_T | DEBUG_A,
 };
 
-/* 0 of a cache without. */
+/* The cache's debug flags; 0: none. */
 static inline uint32_t debug_of(const struct stook_cache *cache)
 {
     return (cache->flags & DEBUG_FLAGS) ^
@@ -43,10 +43,11 @@ uint32_t debug_flags_of(const char *name, uint32_t asked);
 /* Whether STOOK_DEBUG names flags for all caches. */
 bool debug_flags_everywhere(void);
 
-/* Whether it, or a tool that watches, gives Z to large objects: by that name, or to all.  Written once, before the first object. */
+/* Whether large objects have Z: STOOK_DEBUG gives it to the name "large" or to all, or AddressSanitizer or Valgrind
+ * watches.  Written once, before the first object. */
 extern bool debug_flags_large __attribute__((visibility("hidden")));
 
-/* The same of U: they have no tracks, but a call site each. */
+/* Whether STOOK_DEBUG gives U to large objects (debug/pages_track.h). */
 bool debug_flags_large_users(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * form_json.c - a report as one line of JSON.  Addresses are strings, "0x7f12…"; what is not known is left out.
+ * form_json.c - a report as one line of JSON.  Addresses are strings, "0x7f12…".  Keys whose value is unknown are left
+ * out.
  */
 #include "debug/facts.h"
 

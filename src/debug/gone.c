@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* gone.c - a ring of the descriptors of destroyed caches, so that a later call with one is reported. */
 #include "debug/gone.h"
 
 #include "base/placed.h"

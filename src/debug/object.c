@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * object.c - the state word of a debug cache's object (object.h): each call changes it by compare-and-swap, checks
+ * zones and poison against the old state, and writes those of the new one.
+ */
 #include "debug/object.h"
 
 #include "base/context.h"

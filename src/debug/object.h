@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * object.h - what becomes of an object of a debug cache: it is handed out, comes back, waits for readers.
+ * object.h - the checks of a debug cache's objects when they are allocated, freed and deferred.
  *
- * Each object has a word (track_head.kind) that says where it is; it is changed by compare-and-swap, so that of
- * two threads that free one object at the same time one is told.
+ * Each object has a state word (track_head.kind).  Every change of it is a compare-and-swap, so if two threads free one
+ * object at the same time, one of them fails and reports a double free.
  *
- *   FREE      with the library: in its slab, or in a reserve that callers or pools hold
- *   LIVE      with a user
+ *   FREE      free: in its slab, or in a reserve that a caller or a pool holds
+ *   LIVE      in use
  *   DEFERRED  freed, and readers may still read it
- *   BUSY      on its way from one of these to another, in one thread's hands
+ *   BUSY      one thread is changing it from one of these states to another
  *
- * Its zones and poison belong to the word: they are checked against what it says before it changes, and written
- * while it says BUSY.  A thread that validates sets OBJECT_LOCKED beside the state while it restores bytes; other
- * threads wait for that, and a handler does not.  The sequence grows with each change.
+ * The state decides what the object's zones and poison must be.  A thread checks them before it changes the state, and
+ * writes them while the state is BUSY.  A thread that validates sets the bit OBJECT_LOCKED while it restores bytes.
+ * Other threads wait until it is clear; a signal handler does not.  The sequence number grows with each change.
  *
- * docs/debug.md has what is found.
+ * docs/debug.md lists the errors that are found.
  */
 #ifndef STOOK_DEBUG_OBJECT_H
 #define STOOK_DEBUG_OBJECT_H
@@ -44,39 +44,38 @@ enum debug_call {
     DEBUG_CALL_NEW_ARRAY,
 };
 
-/* What a public call says besides the cache: the size that it was asked for, or that a sized delete
- * gives (0: it does not), and the kind of call.  Of the next object that this thread allocates from a cache that
- * is CACHE_SIZED, or of the one that is freed: handlers and callbacks free others meanwhile. */
+/* Arguments of a public call that the core does not pass on.  They hold for the next object that this thread allocates
+ * from a CACHE_SIZED cache, or for the object `freed`: signal handlers and callbacks may free others meanwhile. */
 struct debug_asks {
-    size_t size;
+    size_t size; /* requested, or passed by a sized delete; 0: unknown */
     enum debug_call call;
     const void *freed; /* NULL: an allocation */
 };
-/* What was said before, for the end of a call: a handler may have interrupted another one. */
+/* Sets them and returns the former ones, which the caller restores: it may have interrupted another call. */
 struct debug_asks debug_ask(struct debug_asks asks);
-/* The size that this thread asks for, or that its sized delete of an object gives; 0: it was not said. */
+/* The size that this thread requests, or that its sized delete of an object passed; 0: unknown. */
 size_t debug_asked(const struct stook_cache *cache);
 size_t debug_asked_free(const struct stook_cache *cache, const void *object);
 
-/* Whether n objects may be allocated: the cache is not destroyed, and nothing fails on purpose.  False:
- * errno ENOMEM, or EDQUOT of malloc's. */
+/* Whether n objects may be allocated: the cache exists, and STOOK_FAIL does not fail the call.  False: errno ENOMEM, or
+ * EDQUOT of malloc's caches. */
 bool debug_begin(const struct stook_cache *cache, size_t n, uint64_t where);
 
-/* An object is about to be handed out.  False: it must not be, and no other call has it. */
+/* An object is about to be allocated: FREE -> LIVE.  False: the caller must take another one, and leave this one alone. */
 bool debug_take(const struct stook_cache *cache, void *object, uint64_t where);
 
-/* Objects come back from a user.  NULL entries are skipped; those become NULL that are not to be freed. */
+/* Objects are freed: LIVE -> FREE.  NULL entries are skipped; a refused entry becomes NULL. */
 void debug_free(const struct stook_cache *cache, void **objects, size_t n);
-/* The same of one that readers may still read, and when they do no more. */
+/* An object is deferred: LIVE -> DEFERRED.  debug_deferred(): its grace period is over: DEFERRED -> FREE. */
 void debug_defer(const struct stook_cache *cache, void **object);
 void debug_deferred(const struct stook_cache *cache, void *object);
 
-/* Bytes of a live object that its user may write to: with Z, what was asked for. */
+/* Bytes of a live object that its user may write to: with Z, the requested size. */
 size_t debug_usable(const struct stook_cache *cache, const void *object);
-/* Whether the object of a pointer is with a user, as one must be whose size is asked for, or changed; else that is
- * reported as found by `call`. */
+/* Whether an object is in use, as realloc() and the calls that ask for a size require.  If not, that is reported as found
+ * by `call`. */
 bool debug_live(const struct stook_cache *cache, const void *object, const char *call);
-/* A live object of a cache that is CACHE_SIZED is used for so many bytes from now on, which its cache's objects have. */
+/* Resizes a live object of a CACHE_SIZED cache within its object size. */
 void debug_resize(const struct stook_cache *cache, void *object, size_t size);
 
 /* ---- for the checks of whole slabs (slabs.c) ---------------------------------------------------- */
@@ -94,14 +93,14 @@ static inline bool debug_is_live(const struct stook_cache *cache, const struct s
             OBJECT_STATE) == OBJECT_LIVE;
 }
 
-/* A new object's, which no other thread sees. */
+/* Writes word, zones and poison of a new object, which no other thread sees. */
 void object_init(const struct stook_cache *cache, struct slab *slab, uint32_t index);
 
-/* Checks an object that is in the caller's hands, or is locked, against a state; reports and restores: errors
- * found.  `where`: the call, or 0. */
+/* Checks an object against a state; reports and restores; returns the number of errors.  The object is BUSY by the caller
+ * or locked.  `where`: the call, or 0. */
 unsigned object_check(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
                       enum object_state state, uint64_t where);
-/* The same of an object that may be in use by other threads meanwhile; what is not steady is not checked. */
+/* The same for an object that other threads may use meanwhile.  If they change its state, it is not checked. */
 unsigned object_validate(const struct stook_cache *cache, const struct slab *slab, uint32_t index);
 /* In a forked child, where the thread that validated is gone. */
 void object_child(void);

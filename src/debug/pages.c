@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * pages.c - the zone and the mark behind a large object, and the ring of freed large objects that AddressSanitizer or
+ * Valgrind watches.
+ */
 #include "debug/pages.h"
 
 #include "base/placed.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pages.h - the red zone behind a large object, where STOOK_DEBUG gives Z to all caches or to the name "large",
- * STOOK_HARDEN has quarantine, or AddressSanitizer or Valgrind watches.
+ * pages.h - the red zone behind a large object.  Large objects have one if STOOK_DEBUG gives Z to all caches or to the
+ * name "large", if STOOK_HARDEN has quarantine, or if AddressSanitizer or Valgrind watches.
  *
- * Such an object gets some bytes more.  Behind what was asked for its pages have a zone, and at their end a mark that
- * says how much that was: large objects have no column.  An overrun that reaches the mark is seen by that: with
- * STOOK_HARDEN it is checked by a secret.
+ * Such an object gets some bytes more.  Behind the requested size its pages have a zone, and at their end a mark, which
+ * holds the requested size, since large objects have no column.  An overrun that reaches the mark makes it invalid; with
+ * STOOK_HARDEN the mark depends on a secret.
  *
- * A tool that watches sees each access to the zone, and to an object that was freed: the last PAGES_HELD of up to
- * PAGES_HELD_MAX bytes are held back before their pages go, closed to the program.
+ * AddressSanitizer and Valgrind report each access to the zone and to a freed object.  For that the library keeps the
+ * pages of the last PAGES_HELD objects of up to PAGES_HELD_MAX bytes, closed to the program, and frees them later.
  */
 #ifndef STOOK_DEBUG_PAGES_H
 #define STOOK_DEBUG_PAGES_H
@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether they have it.  Written once, before the first object. */
+/* Whether large objects have zones.  Written once, before the first object. */
 extern bool pages_zoned __attribute__((visibility("hidden")));
 
 /* When the debug flags are known, before the first object. */
@@ -27,39 +27,39 @@ void pages_start(void);
 
 enum { PAGES_HELD = 16, PAGES_HELD_MAX = 1 << 20 };
 
-/* The slow halves of what follows. */
+/* The slow halves of the inline functions below. */
 void pages_mark(void *object, size_t had, size_t size);
 void *pages_hold_slow(void *object);
 bool pages_holds_slow(const void *object);
 size_t pages_marked(const void *object);
 void pages_look(void *object, uint64_t where);
 
-/* Bytes to ask for in place of `size`, which is at most PTRDIFF_MAX. */
+/* The number of bytes to request in place of `size`, which is at most PTRDIFF_MAX. */
 static inline size_t pages_wanted(size_t size)
 {
     return __builtin_expect(pages_zoned, 0) ? size + 2 * sizeof(uint64_t) : size;
 }
 
-/* A large object, or NULL, is used for `size` bytes from now on; it was for `had`, 0: it is a new one. */
+/* Writes zone and mark of a large object (or NULL) whose requested size is now `size` and was `had`; 0: it is new. */
 static inline void pages_set(void *object, size_t had, size_t size)
 {
     if (__builtin_expect(pages_zoned, 0) && object)
         pages_mark(object, had, size);
 }
 
-/* As large_size(), of any pointer. */
+/* The requested size of the object that the pointer may be; `large` is its large_size(). */
 static inline size_t pages_size(const void *object, size_t large)
 {
     return __builtin_expect(pages_zoned, 0) && large > 0 ? pages_marked(object) : large;
 }
 
-/* Whether a pointer is an object that was freed and is held back. */
+/* Whether a pointer is a freed object whose pages the library keeps. */
 static inline bool pages_holds(const void *object)
 {
     return __builtin_expect(tools_watch, 0) && pages_holds_slow(object);
 }
 
-/* In place of an object, or any pointer, that is freed: what is to go, or NULL. */
+/* Keeps the pages of an object that is freed (or any pointer); returns the object to free in its place, or NULL. */
 static inline void *pages_hold(void *object)
 {
     return __builtin_expect(tools_watch, 0) ? pages_hold_slow(object) : object;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * pages_track.c - a set-associative table of the tracks of large objects, by address.  A thread claims an entry by
+ * compare-and-swap before it writes it.
+ */
 #include "debug/pages_track.h"
 
 #include "base/placed.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pages_track.h - who allocated and freed a large object, where STOOK_DEBUG gives U to all caches or to the name "large".
+ * pages_track.h - the calls that allocated and freed a large object, if STOOK_DEBUG gives U to all caches or to the name
+ * "large".
  *
- * Large objects have no column, so a table by address has their tracks: some 16,000 objects in use, and those freed last
- * until their places are wanted for others.  An object for which there is no place has none.
+ * Large objects have no column, so a table by address holds their tracks.  It has places for some 16,000 objects in use.
+ * A freed object keeps its place until another object needs it.  An object that finds no place has no track.
  */
 #ifndef STOOK_DEBUG_PAGES_TRACK_H
 #define STOOK_DEBUG_PAGES_TRACK_H
@@ -37,8 +38,8 @@ static inline void pages_track_went(const void *object)
 }
 
 /*
- * The tracks of the large object that the pointer lies in, or of the last one that was there: time 0 where it never was.
- * False: none is known.  What is read of another thread's object may be torn, as of track.h.
+ * The tracks of the large object that the pointer lies in, or of the last one that was there.  A track's time is 0 if
+ * that event never happened.  False: none is known.  The track of another thread's object may be torn, as in track.h.
  */
 bool pages_track_get(const void *pointer, struct track tracks[TRACKS]);
 

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * report.c - writes a report to standard error and to STOOK_CORRUPTION_FILE, each in one write.  The buffers are static
+ * and one thread's at a time (report_owner), so that a report needs no memory.
+ */
 #include "debug/tools.h"
 #include "debug/report.h"
 
-#include "base/file.h"
+#include "text/file.h"
 #include "base/grow.h"
 #include "base/placed.h"
 #include "base/raw.h"
@@ -10,6 +14,7 @@
 #include "base/settings.h"
 #include "debug/facts.h"
 #include "debug/flags.h"
+#include "debug/sentence.h"
 #include "os/vdso.h"
 #include "slab/wrong.h"
 
@@ -160,7 +165,7 @@ static void report_whole(const struct debug_finding *finding, unsigned long numb
 static void report_short(const struct debug_finding *finding)
 {
     char text[512];
-    size_t n = wrong_sentence(finding, text, sizeof(text) - 1);
+    size_t n = sentence_write(finding, text, sizeof(text) - 1);
 
     report_warn("%s", text);
     text[n++] = '\n';

@@ -15,7 +15,7 @@
 #include "debug/tools.h"
 #include "page/zone.h"
 #include "slab/mark.h"
-#include "slab/node.h"
+#include "slab/node_steps.h"
 
 #include <string.h>
 
@@ -270,6 +270,27 @@ static void slabs_put_back(struct stook_cache *cache, struct slab *slab,
     }
 }
 
+/* Takes the freelist out of a slab whose state word is still `word`; false: it is not.  The list is the caller's, and its
+ * objects count as out. */
+static bool slabs_isolate(struct stook_cache *cache, struct slab *slab, uint64_t word)
+{
+    struct node *node = node_of(cache, slab);
+    uint64_t taken = node_emptied(cache, word);
+    bool done;
+
+    lock_take(&node->lock, LOCK_NODE);
+    node_locked(cache, node);
+    /* Partial and on the list, as long as the word is this one. */
+    done = slab_head(word) != SLAB_NONE && slab_inuse(word) > 0 &&
+           !(slab_flags(word) & SLAB_PENDING) && list_linked(&slab->link) &&
+           atomic_compare_exchange_strong_explicit(&slab->state, &word, taken, memory_order_acq_rel,
+                                                   memory_order_relaxed);
+    if (done)
+        node_remove_partial(node, slab);
+    lock_drop(&node->lock, LOCK_NODE);
+    return done;
+}
+
 /*
  * The list is taken out of the slab.  It is built anew if it is certain which objects it had; else those that it
  * reaches go back, and the others are never used again.
@@ -280,7 +301,7 @@ static unsigned slabs_repair(struct stook_cache *cache, struct slab *slab, struc
     struct slabs_list all;
     uint32_t lost;
 
-    if (!node_isolate(cache, slab, list->word))
+    if (!slabs_isolate(cache, slab, list->word))
         return 0; /* it has changed: the next validation finds it */
     all = *list;
     lost = slabs_find_lost(cache, slab, &all);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slabs.h - debug caches' slabs: what they are planned with, and the checks of whole slabs, of any cache.
+ * slabs.h - the layout of debug caches' slabs, and the checks of whole slabs of any cache.
  */
 #ifndef STOOK_DEBUG_SLABS_H
 #define STOOK_DEBUG_SLABS_H
@@ -13,12 +13,12 @@ void slabs_made(const struct stook_cache *cache, struct slab *slab);
 void slabs_gone(const struct stook_cache *cache, struct slab *slab);
 
 /*
- * Checks every slab: its freelist, and of a debug cache all bytes; reports and repairs: errors found.  Within
- * the context at depth 1, with no lock.
+ * Checks every slab: its freelist, and all bytes of a debug cache.  Reports and repairs errors; returns how many it
+ * found.  Within the context at depth 1, with no lock.
  */
 size_t slabs_validate(struct stook_cache *cache);
 
-/* hooks.debug_busy: reports the objects that are out. */
+/* hooks.debug_busy: reports the objects that are in use. */
 void slabs_busy(struct stook_cache *cache);
 
 /* In a forked child, where no other thread validates. */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * symbols.c - finds the function of an address in the symbol tables of the mapped ELF files.  It reads the files by
+ * system calls into static buffers, and asks neither the loader nor libc.
+ */
 #include "debug/symbols.h"
 
-#include "base/file.h"
+#include "base/placed.h"
 #include "base/raw.h"
-#include "os/maps.h"
+#include "text/file.h"
+#include "text/maps.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -26,7 +31,7 @@ static struct {
     ElfW(Sym) row[SYMBOLS_ROWS];
     uint64_t best[SYMBOLS_MOST];      /* value of the nearest symbol so far */
     uint32_t best_name[SYMBOLS_MOST]; /* of the table of strings; 0: none */
-} work;
+} work LARGE_BSS;
 
 static bool symbols_read(int fd, uint64_t at, void *to, size_t size)
 {

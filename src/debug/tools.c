@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* tools.c - the calls of AddressSanitizer's and Valgrind's interfaces that open and close bytes to the program. */
 #include "debug/tools.h"
 
 #include "base/placed.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tools.h - what AddressSanitizer and Valgrind see of objects, so that an access to a byte that no user has is
- * an error of theirs, at the instruction that makes it.
+ * tools.h - tells AddressSanitizer and Valgrind which bytes belong to live objects, so that they report an access to any
+ * other byte at the instruction that makes it.
  *
- * In a process that one of them watches all caches are debug caches with F and Z: their calls go into the library, no
- * sheaf keeps an object, and no link lies in one.  Bytes around a live object, and all of a free one, are closed
- * to the program.  The library opens them while it checks and writes them.
+ * If one of the two watches the process, all caches are debug caches with F and Z: each call enters the library, no
+ * sheaf keeps an object, and no link lies in one.  The bytes around a live object, and all bytes of a free one, are
+ * closed to the program.  The library opens them while it checks and writes them.
  *
  *   AddressSanitizer   found by weak references to its runtime, which the program has; the library is not
  *                      compiled with it.  Slabs are roots of its own search for leaks.

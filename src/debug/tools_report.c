@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tools_report.c - what the library adds to AddressSanitizer's reports.
+ * tools_report.c - lines about the object and its call stacks, which the library adds to AddressSanitizer's reports.
  */
 #include "base/placed.h"
-#include "base/writer.h"
+#include "text/writer.h"
 #include "debug/depot.h"
 #include "debug/object.h"
 #include "debug/symbols.h"
@@ -20,7 +20,7 @@ TOOLS_WEAK void *__asan_get_report_address(void);
 static void tools_stack(struct writer *w, const struct stook_object_track *track, const char *did)
 {
     static struct symbol
-        frame[DEPOT_DEPTH]; /* the runtime reports once, and one thread at a time */
+        frame[DEPOT_DEPTH] LARGE_BSS; /* the runtime reports once, and one thread at a time */
 
     writer_print(w, "%s by thread %d, %llu ms ago:\n", did, track->thread,
                  (unsigned long long)(track->age / 1000000));
@@ -49,7 +49,7 @@ static void tools_describe(const char *report)
     if (!cache)
         return;
     slab = slab_at(address, *pagemap_at(address));
-    /* What lies before an object's start is its left zone. */
+    /* The bytes before an object's start are its left zone. */
     index = layout_index(&cache->layout,
                          (uint32_t)(address + zone_left(cache) - slab_first(cache, slab)));
     if (index >= slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed)))
@@ -68,7 +68,7 @@ static void tools_describe(const char *report)
         writer_print(&writer, "%zu bytes after", (size_t)(address - object) - size);
     writer_print(&writer, " object %p of %zu bytes of cache %s\n", (const void *)object, size,
                  cache->name);
-    /* Who had a live object before is of no interest. */
+    /* A live object has a track of its previous free as well, which does not matter. */
     if ((atomic_load_explicit(object_word(cache, slab, index), memory_order_relaxed) &
          OBJECT_STATE) != OBJECT_LIVE &&
         stook_object_track(object, STOOK_TRACK_FREE, &track) == 0)

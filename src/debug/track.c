@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* track.c - writes and reads the element of a debug object's column: the requested size and the calls. */
 #include "debug/track.h"
 
 #include "base/placed.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * track.h - the element of LAYOUT_TRACK: the size that was asked for, and who allocated and freed the object.
+ * track.h - the element of LAYOUT_TRACK: the size that was requested, and the calls that allocated and freed the object.
  *
- *   struct track_head    Z or U: what was asked for, and by which call
+ *   struct track_head    Z or U: the size that was requested, and by which call
  *   struct track [2]     U: allocated, freed
  *
- * Only the thread that hands the object out or takes it back writes.  Others read for reports: what they read of
- * an object in use elsewhere may be torn, and each value is then still one that is safe to print.
+ * Only the thread that allocates or frees the object writes its element.  Other threads read it for reports.  They may
+ * read a mixture of two writes, and each value of it is still safe to print.
  */
 #ifndef STOOK_DEBUG_TRACK_H
 #define STOOK_DEBUG_TRACK_H
@@ -16,14 +16,13 @@
 
 enum track_which { TRACK_ALLOC, TRACK_FREE, TRACKS };
 
-/* The calls that allocate and free what a mismatch is found of; the caller defines what they are. */
 struct track_head {
     uint32_t requested; /* bytes; 0: the cache's object size */
-    uint32_t kind;      /* of the call */
+    uint32_t kind;      /* the state word of debug/object.h, which has the kind of call */
 };
 
 struct track {
-    uint64_t time;   /* CLOCK_MONOTONIC_COARSE, ns; 0: it never was */
+    uint64_t time;   /* CLOCK_MONOTONIC_COARSE, ns; 0: it never happened */
     uint32_t stack;  /* of debug/depot.h; 0: none */
     uint32_t thread; /* the kernel's number */
     uint32_t cpu;
@@ -31,8 +30,7 @@ struct track {
 };
 _Static_assert(sizeof(struct track) == 24 && sizeof(struct track_head) == 8, "no holes");
 
-/* Bytes of the element for a cache with these flags; `sized`: its objects are of sizes asked for (kmalloc,
- * malloc). */
+/* Bytes of the element for a cache with these flags; `sized`: its users request sizes (kmalloc, malloc). */
 static inline uint16_t track_bytes(uint32_t debug, bool sized)
 {
     if (debug & DEBUG_U)
@@ -40,7 +38,7 @@ static inline uint16_t track_bytes(uint32_t debug, bool sized)
     return sized && debug & DEBUG_Z ? sizeof(struct track_head) : 0;
 }
 
-/* NULL where the cache has none. */
+/* NULL: the cache has none. */
 static inline struct track_head *track_head(const struct stook_cache *cache,
                                             const struct slab *slab, uint32_t index)
 {
@@ -55,18 +53,17 @@ static inline struct track *track_at(const struct stook_cache *cache, const stru
     return head ? (struct track *)(void *)(head + 1) + which : NULL;
 }
 
-/* A new slab's elements say nothing: for columns that hold anything. */
+/* Clears the elements of a new slab, whose memory may hold anything. */
 void track_clear(const struct stook_cache *cache, const struct slab *slab);
 
-/* This thread, here and now, as track_set(). */
+/* Fills a track with this thread, CPU, time and stack.  The stack begins at the call `where` (base/where.h). */
 void track_now(struct track *track, uint64_t where);
 
-/* This thread, here and now; `where`: the call (base/where.h), at which the stack begins.  Nothing without U.
- * Any context, with no lock; errno is kept. */
+/* The same for an object's element; a no-op without U.  Any context, with no lock; errno is kept. */
 void track_set(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
                enum track_which which, uint64_t where);
 
-/* False: it never was, or the cache has no tracks. */
+/* False: it never happened, or the cache has no tracks. */
 bool track_get(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
                enum track_which which, struct track *to);
 

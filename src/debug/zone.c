@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* zone.c - finds the first changed byte of a zone or of poison, and writes poison. */
 #include "debug/zone.h"
 
 #include <string.h>

@@ -5,10 +5,10 @@
  *   | lead ... left | object | right ........ left | object | right ... | padding
  *                     <- stride ----------------->
  *
- *   left zone    the bytes before an object: the last ones of the slab's lead, or of the stride before
- *   right zone   from what was asked for to the next object's left zone
- *   poison       what a free object is filled with
- *   padding      what no object uses, at both ends of the slab
+ *   left zone    the bytes before an object: the end of the slab's lead, or of the previous stride
+ *   right zone   from the end of the requested size to the next object's left zone
+ *   poison       the bytes of a free object
+ *   padding      bytes at both ends of the slab that no object uses
  *
  * A cache has zones with Z, poison and padding with P.  The values are the kernel's.
  */
@@ -21,7 +21,7 @@
 enum {
     ZONE_FREE = 0xbb,
     ZONE_LIVE = 0xcc,
-    POISON_FRESH = 0x5a, /* of an object that is handed out, and of padding */
+    POISON_FRESH = 0x5a, /* of an object that is allocated, and of padding */
     POISON_FREE = 0x6b,
     POISON_END = 0xa5, /* the last byte of a free object */
     ZONE_GAP = 16,     /* bytes at least between two objects … */
@@ -29,7 +29,7 @@ enum {
     ZONE_LEFT_MAX = 64 /* … and these at most */
 };
 
-/* Of a gap of so many bytes between objects. */
+/* Bytes of the left zone in a gap of so many bytes between objects. */
 static inline uint32_t zone_left_of(uint32_t gap)
 {
     uint32_t left = gap / 2 & ~(uint32_t)(ZONE_LEFT - 1);
@@ -45,21 +45,20 @@ static inline uint32_t zone_left(const struct stook_cache *cache)
                : 0;
 }
 
-/* How far behind the object's start the right zone ends. */
+/* The distance from the object's start to the end of its right zone. */
 static inline uint32_t zone_end(const struct stook_cache *cache)
 {
     return cache->layout.stride - zone_left(cache);
 }
 
-/* Whether free objects are filled: not if they must keep what a constructor wrote, or what readers read. */
+/* Whether free objects are poisoned.  Those with a constructor keep its contents, and readers may read type-stable ones. */
 static inline bool zone_poisons(const struct stook_cache *cache)
 {
     return (debug_of(cache) & DEBUG_P) && !cache->ctor && !cache->dtor &&
            !(cache->flags & STOOK_CACHE_TYPESAFE);
 }
 
-/* Bytes from `from` on that are not `expected`: where the first is, and how many to the last one, both
- * included; 0: there are none. */
+/* The bytes of a range that are not `expected`: the first one, and the number from there to the last one. */
 struct zone_change {
     uint8_t *at;
     size_t bytes;

@@ -10,7 +10,7 @@
 
 #include <errno.h>
 
-struct callbacks callbacks;
+struct callbacks callbacks LARGE_BSS;
 
 static bool callbacks_enter(unsigned i, struct callback *copy)
 {

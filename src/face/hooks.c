@@ -3,6 +3,7 @@
  * hooks.c - what stands above the core in libstook: the table of base/hooks.h.
  */
 #include "base/hooks.h"
+#include "base/init.h"
 #include "base/placed.h"
 
 #include "base/settings.h"
@@ -21,15 +22,24 @@
 #include "debug/track.h"
 #include "face/callbacks.h"
 #include "face/hotplug.h"
-#include "face/topology_text.h"
 #include "face/traced.h"
+#include "guard/guard.h"
 #include "harden/quarantine.h"
+#include "kmalloc/kmalloc.h"
 #include "large/arena_span.h"
 #include "large/large.h"
 #include "sample/sample.h"
+#include "sample/shadow.h"
 #include "slab/node.h"
 #include "view/reader.h"
 #include "watch/settings_show.h"
+
+#ifdef STOOK_SIM /* compiled once more, for the composition with simulated machines */
+#include "sim/sim.h"
+#define HOOKS_SIM(own, simulated) simulated
+#else
+#define HOOKS_SIM(own, simulated) own
+#endif
 
 /* Links the description of the library's structures (view/view.h) into every program that has this table. */
 __asm__(".globl view_note\n.reloc ., BFD_RELOC_NONE, view_note");
@@ -38,6 +48,7 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
 {
     uint32_t closed = setting_number(SETTING_TAGS) ? CACHE_CLOSED_TAG : 0;
 
+    HOOKS_SIM((void)0, sim_start());
     debug_flags_start();
     if (!debug_report_start())
         setting_refuse(SETTING_CORRUPTION_FILE, "the path is too long");
@@ -86,6 +97,21 @@ static FIRST_TEXT void hooks_fork_child(bool nested)
     reader_allow();
 }
 
+/* Not earlier: the loader may have no tables for the unwinder yet. */
+static FIRST_TEXT __attribute__((constructor(104), used)) void hooks_sample(void)
+{
+    size_t profile = setting_number(SETTING_SAMPLE), guarded = setting_number(SETTING_GUARD);
+
+    if (!init_is_first())
+        return;
+    if (guarded > 0)
+        guard_begin(guarded, (uint32_t)setting_number(SETTING_GUARD_SLOTS));
+    if (profile > 0)
+        shadow_begin(profile);
+    if (sample_is_on())
+        kmalloc_doors();
+}
+
 const struct hooks hooks = {
     .start = init_slow,
     .settle_slabs = node_settle_deferred,
@@ -99,8 +125,7 @@ const struct hooks hooks = {
     .held_back = quarantine_release,
     .held_slab_gone = quarantine_slab_gone,
     .report = debug_report,
-    .settings_read = settings_show_read,
-    .topology = topology_text_environment,
+    .settings_read = HOOKS_SIM(settings_show_read, sim_settings_read),
     .before_caches = hooks_before_caches,
     .debug_flags = debug_flags_of,
     .debug_plan = slabs_plan,

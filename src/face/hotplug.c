@@ -319,48 +319,22 @@ static unsigned hotplug_leave_cpus(const uint64_t cpus[AFFINITY_WORDS])
     return left;
 }
 
-static void hotplug_online_cpus(uint64_t cpus[AFFINITY_WORDS])
-{
-    for (unsigned i = 0; i < AFFINITY_WORDS; i++)
-        cpus[i] = topology.online_cpus[i];
-}
-
-/* From outside the library: enters it.  False with errno: it may not be entered here and now. */
-LOCK_UNCHECKED LOCK_TRIES(hotplug.busy) static bool hotplug_begin(bool simulated)
-{
-    bool started = init_once();
-
-    if (started && simulated && !topology.simulated)
-        errno = ENOTSUP;
-    else if (!started || context_self()->depth > 0 || !hotplug_enter(true))
-        errno = EDEADLK;
-    else
-        return true;
-    return false;
-}
-
-LOCK_DROPS(hotplug.busy) static int hotplug_end(int error)
-{
-    hotplug_leave();
-    if (error == 0)
-        return 0;
-    errno = error;
-    return -1;
-}
-
 int stook_topology_update(unsigned *changes)
 {
     uint64_t cpus[AFFINITY_WORDS];
     unsigned changed, n = 0;
     int saved = errno;
 
-    if (!hotplug_begin(false))
+    if (!init_once() || context_self()->depth > 0 || !hotplug_enter(true)) {
+        errno = EDEADLK; /* not from within the library */
         return -1;
+    }
     context_enter();
     changed = topology_reread();
     hotplug_settle_memory();
     if (topology.simulated || affinity_process(cpus, NULL, UINT_MAX - 1) == 0)
-        hotplug_online_cpus(cpus);
+        for (unsigned i = 0; i < AFFINITY_WORDS; i++)
+            cpus[i] = topology.online_cpus[i];
     changed += hotplug_leave_cpus(cpus);
     for (unsigned i = 0; i < AFFINITY_WORDS; i++)
         n += (unsigned)__builtin_popcountll(cpus[i]);
@@ -369,45 +343,6 @@ int stook_topology_update(unsigned *changes)
     errno = saved;
     if (changes)
         *changes = changed;
-    return hotplug_end(0);
-}
-
-int stook_topology_cpu_online(int cpu, int online)
-{
-    uint64_t cpus[AFFINITY_WORDS];
-    unsigned there = 0;
-
-    if (!hotplug_begin(true))
-        return -1;
-    if (cpu < 0 || !topology_has_cpu(&topology, (unsigned)cpu))
-        return hotplug_end(EINVAL);
-    hotplug_online_cpus(cpus);
-    for (unsigned i = 0; i < AFFINITY_WORDS; i++)
-        there += (unsigned)__builtin_popcountll(cpus[i]);
-    if (!online && there == 1 && affinity_has(cpus, (unsigned)cpu))
-        return hotplug_end(EBUSY);
-    context_enter();
-    topology_set_cpu((unsigned)cpu, online != 0);
-    hotplug_online_cpus(cpus);
-    (void)hotplug_leave_cpus(cpus);
-    context_leave();
-    return hotplug_end(0);
-}
-
-int stook_topology_memory_online(int node, int online)
-{
-    uint64_t bit;
-
-    if (!hotplug_begin(true))
-        return -1;
-    if (node < 0 || node >= (int)topology.nodes || !(topology.online_nodes >> node & 1))
-        return hotplug_end(EINVAL);
-    bit = (uint64_t)1 << node;
-    if (!online && topology.memory_nodes == bit)
-        return hotplug_end(EBUSY);
-    context_enter();
-    topology_set_memory((unsigned)node, online != 0);
-    hotplug_settle_memory();
-    context_leave();
-    return hotplug_end(0);
+    hotplug_leave();
+    return 0;
 }

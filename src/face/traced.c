@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "face/traced.h"
 
-#include "base/file.h"
+#include "text/file.h"
 #include "base/placed.h"
 #include "charge/accounted.h"
 #include "trace/trace.h"

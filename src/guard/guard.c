@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * guard.c - allocates and frees guarded objects. guard_pool.c has the pages, guard_fault.c the faults, guard_report.c
+ * the reports.
+ */
 #include "guard/guard.h"
 
-#include "base/context.h"
 #include "base/raw.h"
-#include "base/settings.h"
 #include "guard/guard_fault.h"
 #include "guard/guard_pool.h"
 #include "percpu/percpu.h"
 #include "percpu/random.h"
 #include "sample/otel.h"
 #include "site/tag.h"
-#include "slab/node.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* What guard_begin() was told. */
+/* The arguments of guard_begin(). */
 static _Atomic uint64_t guard_mean;
 static uint32_t guard_wanted;
 
-/* The first sample makes the pool.  A child whose parent's other thread was at it goes without. */
+/* The first sample makes the pool.  A child that was forked while another thread was making it has none. */
 enum { GUARD_START_NOT, GUARD_START_NOW, GUARD_START_DONE, GUARD_START_OFF };
 static _Atomic uint32_t guard_start_state;
 
@@ -78,19 +79,27 @@ static void guard_place(struct guard_slot *slot, size_t size, size_t align)
            (size_t)(guard_zone_end(slot) - (slot->object + size)));
 }
 
-/* Not sooner after this thread's last one than so many objects: what a sample costs at most is known so. */
-static bool guard_is_due(void)
+/*
+ * Not sooner after this thread's last one than so many objects, so that what a sample costs at most is known.  Objects are
+ * not counted: those that samples stand for are as many, in the mean.
+ */
+static bool guard_is_due(float weight)
 {
-    static __thread uint64_t last __attribute__((tls_model("initial-exec")));
-    uint64_t objects = sample_objects();
+    static __thread struct {
+        bool before;
+        float since;
+    } own __attribute__((tls_model("initial-exec")));
 
-    if (guard_mean >= GUARD_PAUSE_LEAST && last != 0 && objects - last < guard_mean / GUARD_PAUSE)
+    own.since += weight;
+    if (guard_mean >= GUARD_PAUSE_LEAST && own.before &&
+        own.since < (float)(guard_mean / GUARD_PAUSE))
         return false;
-    last = objects;
+    own.before = true;
+    own.since = 0;
     return true;
 }
 
-static void *guard_alloc(const struct stook_cache *cache, size_t size, size_t align, uint64_t where)
+static void *guard_make(const struct stook_cache *cache, size_t size, size_t align, uint64_t where)
 {
     struct guard_slot *slot;
 
@@ -98,9 +107,7 @@ static void *guard_alloc(const struct stook_cache *cache, size_t size, size_t al
         size = 1;
     if (align < cache->align)
         align = cache->align;
-    /* Not in a handler that interrupted the library, nor beside a fork of this thread. */
-    if (context_self()->depth > 0 || !guard_is_due() || !guard_is_ready() || size > guard.page ||
-        align > guard.page)
+    if (!guard_is_ready() || size > guard.page || align > guard.page)
         return NULL;
     slot = guard_find();
     if (!slot)
@@ -124,38 +131,20 @@ static void *guard_alloc(const struct stook_cache *cache, size_t size, size_t al
 /* Bytes that stand behind samples that were not guarded: they are added to the next one that is. */
 static _Atomic uint64_t guard_skipped;
 
-static void guard_tell(const struct stook_cache *cache, const void *guarded, size_t size)
+void *guard_alloc(const struct stook_cache *cache, size_t size, size_t align, uint64_t where,
+                  float weight)
 {
-    uint64_t weight = otel_weight(size, cache->layout.stride, guard_mean);
+    void *object = guard_is_due(weight) ? guard_make(cache, size, align, where) : NULL;
+    uint64_t bytes = (uint64_t)(weight * (float)size);
 
     if (sample_mean_of(SAMPLE_PROFILE) != 0) /* which tells of its own, for all bytes */
-        return;
-    if (guarded)
-        otel_alloc(guarded, size,
-                   weight + atomic_exchange_explicit(&guard_skipped, 0, memory_order_relaxed));
+        return object;
+    if (object)
+        otel_alloc(object, size,
+                   bytes + atomic_exchange_explicit(&guard_skipped, 0, memory_order_relaxed));
     else
-        atomic_fetch_add_explicit(&guard_skipped, weight, memory_order_relaxed);
-}
-
-void *guard_instead(struct stook_cache *cache, void *object, size_t size, size_t align,
-                    uint64_t where)
-{
-    int saved = errno;
-    void *guarded = NULL;
-
-    if (!object)
-        return NULL;
-    /* What is charged, tagged or traced is known by its slab. */
-    if (!cache_hooks(cache))
-        guarded = guard_alloc(cache, size, align, where);
-    guard_tell(cache, guarded, size);
-    if (guarded) { /* to its slab: from a sheaf the next call would get it, and be no sample */
-        bool nested = context_enter();
-        node_put(cache, &object, 1, nested);
-        context_leave();
-    }
-    errno = saved;
-    return guarded ? guarded : object;
+        atomic_fetch_add_explicit(&guard_skipped, bytes, memory_order_relaxed);
+    return object;
 }
 
 size_t guard_size(const void *object)
@@ -251,13 +240,4 @@ void guard_begin(uint64_t mean, uint32_t slots)
     guard_mean = mean;
     guard_wanted = slots;
     sample_begin(SAMPLE_GUARD, mean);
-}
-
-/* Not earlier: the loader may have no tables for the unwinder yet. */
-static __attribute__((constructor(104), used)) void guard_start(void)
-{
-    size_t mean = setting_number(SETTING_GUARD);
-
-    if (mean > 0)
-        guard_begin(mean, (uint32_t)setting_number(SETTING_GUARD_SLOTS));
 }

@@ -5,15 +5,15 @@
  * which guard_fault.c reports with the stacks of its allocation and free.
  *
  *   pool:   guard | data 0 | guard | data 1 | guard | ... | data n-1 | guard        a page each
- *   slot:   NEVER --> LIVE --> FREED --> LIVE ...      BUSY in between; OPEN for good after a fault that the
- *           program survived, or where the kernel refused to take the access away
+ *   slot:   NEVER --> LIVE --> FREED --> LIVE ...      BUSY while a thread changes it.  OPEN for good after a fault
+ *           that the program survived, or if the kernel refused to take the access away
  *
- * The pool is mapped, and the handler of SIGSEGV installed, with the first sampled object.  A slot's state is one
- * word, changed by compare-and-swap: there is no lock, and a handler may allocate and free here.  Slots that
- * were freed last are used again last.
+ * The library maps the pool and installs the handler of SIGSEGV with the first sampled object.  A slot's state is one
+ * word, which threads change by compare-and-swap.  There is no lock, so a signal handler may allocate and free here.  The
+ * slot that was freed first is used again first.
  *
- * To malloc and kmalloc a guarded object is one of no slab, like a large object (kmalloc/private.c): frees find
- * it on their cold path by one comparison.  It stands in for an object of a size class and is in no cache.
+ * To malloc and kmalloc a guarded object is an object without a slab, like a large one (kmalloc/private.c).  A free finds
+ * it on its cold path by one comparison.  It replaces an object of a size class, and belongs to no cache.
  */
 #ifndef STOOK_GUARD_GUARD_H
 #define STOOK_GUARD_GUARD_H
@@ -28,7 +28,7 @@
 enum {
     GUARD_FRAMES = 24,
     GUARD_ZONE =
-        64, /* bytes on either side that are checked when an object is freed, where its page has them */
+        64, /* bytes on either side, within the page, that are checked when an object is freed */
     GUARD_ZONE_BYTE = 0xcc,
     GUARD_PAUSE = 2,              /* bytes of the mean for each object between two of a thread's */
     GUARD_PAUSE_LEAST = 16 << 10, /* a mean; with a lower one each sample is guarded */
@@ -38,7 +38,7 @@ enum guard_state { GUARD_NEVER, GUARD_BUSY, GUARD_LIVE, GUARD_FREED, GUARD_OPEN 
 enum { GUARD_STATE_BITS = 3 };
 enum {
     GUARD_TOLD = 1,   /* there was a report of a fault */
-    GUARD_BROKEN = 2, /* a page beside it lost its protection: the slot is not used again */
+    GUARD_BROKEN = 2, /* an adjacent page lost its protection: the slot is not used again */
 };
 
 struct guard_who {
@@ -52,7 +52,7 @@ struct guard_slot {
     /* Of the thread that made the slot BUSY; read racily by reports. */
     uint32_t align;
     char *object;
-    size_t size; /* as asked for */
+    size_t size; /* as requested */
     const struct stook_cache *cache;
     struct guard_who allocated, freed;
 };
@@ -66,8 +66,8 @@ struct guard {
     bool marked; /* pages lose their access by marks in the page table */
     struct guard_slot *slot;
     /* Atomic. */
-    _Atomic uint32_t used;    /* slots that are not NEVER, or on their way */
-    _Atomic uint64_t changes; /* of states, counted */
+    _Atomic uint32_t used;    /* slots that are not NEVER, or will not be soon */
+    _Atomic uint64_t changes; /* changes of state so far */
     _Atomic uint64_t sampled; /* objects that were guarded so far */
     _Atomic uint64_t live, live_bytes;
 };
@@ -99,24 +99,24 @@ static inline struct guard_slot *guard_slot_of(const void *address)
     return page % 2 ? &guard.slot[page / 2] : NULL;
 }
 
-/* From now on: one sample each `mean` bytes (not 0), of which so many live at once. */
+/* Starts the guard: one sample for `mean` bytes (not 0) on average, `slots` objects at a time. */
 void guard_begin(uint64_t mean, uint32_t slots);
 
 /*
- * `object`, which the calling thread just got of the cache and which is a sample, or a guarded one in its place:
- * `size` bytes at a multiple of `align` and of the cache's, zeros.  For a call from there.  Outside the context.
- * errno is kept.
+ * A guarded object in the place of one of the cache's: `size` zero bytes at a multiple of `align` and of the cache's
+ * alignment, for a call at `where`, as a sample that stands for `weight` objects.  NULL: there is none.  Outside the
+ * context.
  */
-void *guard_instead(struct stook_cache *cache, void *object, size_t size, size_t align,
-                    uint64_t where);
+void *guard_alloc(const struct stook_cache *cache, size_t size, size_t align, uint64_t where,
+                  float weight);
 
-/* Bytes of the live object that begins there; 0: none does.  Any pointer. */
+/* The size of the live object that begins at this address; 0: none does.  Any pointer. */
 size_t guard_size(const void *object);
 
-/* Frees an object, or reports: of any pointer that guard_covers().  errno is kept. */
+/* Frees an object, or reports a wrong pointer.  guard_covers() must be true of it.  errno is kept. */
 void guard_free(void *object, const char *call);
 
-/* The report of a pointer that `call` should not have been given.  Returns if the program goes on. */
+/* Reports a wrong pointer that was passed to `call`.  Returns if the program goes on. */
 void guard_bad_pointer(const char *call, const void *pointer);
 
 #endif

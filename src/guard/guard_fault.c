@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard_fault.c - the handler of SIGSEGV: says what a fault in the pool is, and leaves it, as all other
- * faults, to the program's handler or to the kernel.
+ * guard_fault.c - the handler of SIGSEGV.  It reports a fault in the pool.  Then it passes that fault, and every other
+ * one, on to the program's handler or to the kernel.
  *
- * It is installed before whatever handler the program has when the first object is sampled, with that one's flags
- * and mask, so that handlers on a stack of their own stay there.  A program that installs its own later takes
- * its place: then a fault is that program's, as any other, and there is no report.
+ * The library installs it when the first object is sampled, in front of the handler that the program has at that time.
+ * It has that handler's flags and mask, so a handler on an alternate stack stays there.  If the program installs a
+ * handler later, that one replaces it: the program gets all faults, and there is no report.
  */
 #include "guard/guard_fault.h"
 

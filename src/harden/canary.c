@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* canary.c - computes, writes and checks the secret bytes behind an object (canary.h). */
 #include "harden/canary.h"
 
 #include "base/placed.h"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * canary.h - the bytes between an object of a cache with a quarantine and the next one: a secret xor the object's
- * address.  They begin where what was asked for ends, and are at least CACHE_CANARY.  They are written when the
- * object is handed out, and checked when it is freed.  A freed object's place of them is filled (filling.h), or checked
- * once more when it leaves the quarantine.  So a write beyond an object's end is found, and one before the beginning of
- * the object behind.
+ * canary.h - a canary behind each object of a cache with a quarantine: a secret xor the object's address.
  *
- * kmalloc's objects are aligned to their size and have those only that were not asked for: more would take twice the
- * room (cache_canary()).
+ * It reaches from the end of the requested size to the next object, and has CACHE_CANARY bytes at least.  The library
+ * writes it when the object is allocated and checks it when the object is freed.  If freed objects are not filled
+ * (filling.h), it checks the canary again when the object leaves the quarantine.  So it finds a write beyond an object's
+ * end, and one before the start of the next object.
+ *
+ * Objects of kmalloc are aligned to their size.  Their canary is only the part of the size class that was not requested,
+ * since CACHE_CANARY bytes more would double their room (cache_canary()).
  */
 #ifndef STOOK_HARDEN_CANARY_H
 #define STOOK_HARDEN_CANARY_H
@@ -17,7 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How far behind the object's start they end. */
+/* The distance from the object's start to the end of its canary. */
 static inline size_t canary_end(const struct stook_cache *cache)
 {
     return cache->layout.room + cache_canary(cache->flags, cache->object_size);
@@ -25,9 +26,9 @@ static inline size_t canary_end(const struct stook_cache *cache)
 
 /* Before the first cache. */
 void canary_start(void);
-/* A user has `used` bytes of the object from now on. */
+/* Writes the canary of an object whose user requested `used` bytes. */
 void canary_set(const struct stook_cache *cache, void *object, size_t used);
-/* False: the bytes behind them were overwritten, which is reported. */
+/* False: the canary was overwritten, and this was reported. */
 bool canary_check(const struct stook_cache *cache, const void *object, size_t used);
 
 #endif

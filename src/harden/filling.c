@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* filling.c - fills the bytes of a freed object and checks them (filling.h). */
 #include "harden/filling.h"
 
 #include "harden/canary.h"

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quarantine.c - a queue of freed objects a CPU: the first that came is the first to leave, when the queue has more
- * bytes than STOOK_QUARANTINE.  So an object is not handed out again before that much was freed there.
+ * quarantine.c - one FIFO queue of freed objects for each CPU.  The oldest object leaves when the queue has more bytes
+ * than STOOK_QUARANTINE, so an object is not allocated again before so many bytes were freed on that CPU.
  *
- * A queue is an array of addresses beside the objects: a write to a freed object cannot change the queue.  Its word is
- * only tried: if another thread has it, or this one in what a handler interrupted, the next CPU's serves; nothing
- * waits.  Objects are checked and given back when the word is free again.  As many leave as make room for the one
- * that comes: a large one follows thousands of small ones.
+ * A queue is an array of addresses.  It is not linked through the objects, so a write to a freed object cannot damage
+ * it.
+ *
+ * A free only tries a queue's lock.  If another thread holds it, or a signal handler interrupted this thread while it
+ * did, the free tries the next CPU's queue; it never waits.  Under the lock it takes out the objects that must leave,
+ * QUARANTINE_LEAVE at most.  It drops the lock, checks these objects and frees them.  It repeats this until the queue
+ * has room for its own object, since a large object may need the room of thousands of small ones.
  */
 #include "harden/quarantine.h"
 
@@ -32,20 +35,20 @@
 
 enum {
     QUARANTINE_ENTRIES = 8192, /* objects a queue: a power of two */
-    QUARANTINE_LEAVE = 16,     /* objects that leave while the word is held once */
-    QUARANTINE_TRIES = 4,      /* queues that are tried */
+    QUARANTINE_LEAVE = 16,     /* objects that leave while the lock is held once */
+    QUARANTINE_TRIES = 4,      /* queues that a free tries */
 };
 
 struct quarantine {
-    struct lock lock;    /* without a rank: nothing is called under it */
-    uint32_t first, end; /* numbers of entries, which only grow */
+    struct lock lock;    /* no rank: no other lock is taken under it */
+    uint32_t first, end; /* numbers of the oldest entry and of the next one; they only grow */
     _Atomic size_t bytes;
     void *object[QUARANTINE_ENTRIES];
 };
 
 static _Atomic(struct quarantine *) quarantine_of[TOPOLOGY_CPUS_MAX] LARGE_BSS;
-static _Atomic unsigned quarantine_end; /* all queues that there are come before */
-static size_t quarantine_most;          /* bytes of a queue */
+static _Atomic unsigned quarantine_end; /* no queue has this index or a higher one */
+static size_t quarantine_most;          /* bytes that a queue may hold */
 
 FIRST_TEXT void quarantine_start(void)
 {
@@ -53,7 +56,7 @@ FIRST_TEXT void quarantine_start(void)
     canary_start();
 }
 
-/* ---- where an object is ---------------------------------------------------------------------- */
+/* ---- the state of an object ------------------------------------------------------------------ */
 
 static _Atomic uint16_t *quarantine_word(const struct stook_cache *cache, const struct slab *slab,
                                          uint32_t index)
@@ -66,8 +69,8 @@ static enum quarantine_state quarantine_state(uint16_t word)
     return (enum quarantine_state)(word & (QUARANTINE_STATES - 1));
 }
 
-/* The object goes from one state to another; false: it was not in the first.  `spare` >= 0: of its bytes, so many are
- * not used from here on. */
+/* Changes the state of an object; false: it was not in state `from`.  If `spare` is 0 or more, it is the new number of
+ * bytes that the user did not request. */
 static bool quarantine_change(const struct stook_cache *cache, const void *object,
                               enum quarantine_state from, enum quarantine_state to, long spare)
 {
@@ -83,7 +86,7 @@ static bool quarantine_change(const struct stook_cache *cache, const void *objec
         next = (spare < 0 ? old & ~(unsigned)(QUARANTINE_STATES - 1)
                           : (unsigned)spare * QUARANTINE_STATES) |
                to;
-        /* Both: stores of the last user come before those of the next. */
+        /* Acquire and release: the last user's stores come before those of the next user. */
     } while (!atomic_compare_exchange_weak_explicit(word, &old, (uint16_t)next,
                                                     memory_order_acq_rel, memory_order_relaxed));
     return true;
@@ -95,8 +98,8 @@ static bool quarantine_move(const struct stook_cache *cache, const void *object,
     return quarantine_change(cache, object, from, to, -1);
 }
 
-/* Bytes of an object's room that are not its user's, where `size` were asked for; 0: it was not said.  QUARANTINE_SPARE:
- * that or more. */
+/* Bytes of an object's room that a user who requested `size` did not request; size 0: unknown.  QUARANTINE_SPARE stands
+ * for that many or more. */
 static long quarantine_spare(const struct stook_cache *cache, size_t size)
 {
     size_t room = cache->layout.room;
@@ -129,13 +132,13 @@ void quarantine_resize(const struct stook_cache *cache, void *object, size_t siz
         canary_set(cache, object, cache->layout.room - (size_t)spare);
 }
 
-/* An object without a user is filled from here on, or has whatever bytes. */
+/* The state of free objects of this cache. */
 static enum quarantine_state quarantine_unused(const struct stook_cache *cache)
 {
     return filling_has(cache) ? QUARANTINE_CLEAN : QUARANTINE_FREE;
 }
 
-/* The caller alone has the object, which no user has. */
+/* The state of a free object that no other thread can reach. */
 static enum quarantine_state quarantine_state_of(const struct stook_cache *cache,
                                                  const void *object)
 {
@@ -197,7 +200,7 @@ void quarantine_slab_gone(const struct stook_cache *cache, const struct slab *sl
     }
 }
 
-/* A sized delete gives the size that was asked for.  The object is freed. */
+/* Compares the size that a sized delete passed with the one that was requested.  The object is freed in any case. */
 static void quarantine_check_size(const struct stook_cache *cache, const void *object)
 {
     size_t said = debug_asked_free(cache, object), asked = quarantine_usable(cache, object);
@@ -222,7 +225,7 @@ void quarantine_check(const struct stook_cache *cache, void **objects, size_t n)
         uint32_t index;
         if (!objects[i])
             continue;
-        if (!slab_of(cache, objects[i], &index)) { /* the report, if it is none of ours */
+        if (!slab_of(cache, objects[i], &index)) { /* no object of the cache: it was reported */
             objects[i] = NULL;
         } else if (!quarantine_move(cache, objects[i], QUARANTINE_LIVE, QUARANTINE_HELD)) {
             wrong_free(cache, objects[i], DEBUG_DOUBLE_FREE);
@@ -265,7 +268,7 @@ bool quarantine_live(const struct stook_cache *cache, const void *object, const 
     return false;
 }
 
-/* ---- what is in it --------------------------------------------------------------------------- */
+/* ---- filling --------------------------------------------------------------------------------- */
 
 void quarantine_fill(const struct stook_cache *cache, void *const *objects, size_t n)
 {
@@ -286,7 +289,7 @@ void quarantine_fill(const struct stook_cache *cache, void *const *objects, size
 
 /* ---- the queues ------------------------------------------------------------------------------ */
 
-/* A queue that this thread has; NULL: there is no memory, or other threads have those of the CPUs next to it. */
+/* A queue that this thread has locked: this CPU's or one of the next.  NULL: all are locked, or out of memory. */
 LOCK_UNCHECKED static struct quarantine *quarantine_enter(void)
 {
     unsigned cpu = (unsigned)percpu_cpu() % TOPOLOGY_CPUS_MAX;
@@ -328,7 +331,7 @@ static size_t quarantine_has(const struct quarantine *queue)
     return atomic_load_explicit(&queue->bytes, memory_order_relaxed);
 }
 
-/* The objects that are to leave.  With the word. */
+/* Takes the objects out that must leave, QUARANTINE_LEAVE at most; returns how many.  Under the lock. */
 static unsigned quarantine_due(struct quarantine *queue, size_t most, void **leaving)
 {
     unsigned n = 0;
@@ -336,7 +339,7 @@ static unsigned quarantine_due(struct quarantine *queue, size_t most, void **lea
     while (n < QUARANTINE_LEAVE && queue->first != queue->end &&
            (quarantine_has(queue) > most || queue->end - queue->first >= QUARANTINE_ENTRIES)) {
         void *object = queue->object[queue->first++ % QUARANTINE_ENTRIES];
-        /* Until it is free: its cache is not emptied meanwhile. */
+        /* Keeps the object's cache from being destroyed until quarantine_hold() has freed the object. */
         atomic_fetch_add_explicit(&slab_cache_of(object)->pending, 1, memory_order_relaxed);
         quarantine_count(queue, quarantine_has(queue) - quarantine_size(object));
         leaving[n++] = object;
@@ -344,7 +347,7 @@ static unsigned quarantine_due(struct quarantine *queue, size_t most, void **lea
     return n;
 }
 
-/* Without the word.  False: the object must not be used again. */
+/* An object has left: HELD -> CLEAN or FREE.  False: it was written to, and is lost.  Without the lock. */
 static bool quarantine_leave(const struct stook_cache *cache, void *object)
 {
     bool lost =
@@ -362,15 +365,15 @@ static void quarantine_free(struct stook_cache *cache, void *object)
         free_slow(cache, object);
 }
 
-/* Some objects that are to leave, so that the queue has room for the one that comes, and then that one: it is NULL
- * then.  How many leave. */
+/* Takes objects out that must leave, and returns how many.  If the queue then has room for *object, it is queued and
+ * set to NULL. */
 static unsigned quarantine_come(const struct stook_cache *cache, void **object, void **leaving)
 {
     size_t bytes = cache->layout.stride;
     struct quarantine *queue;
     unsigned due;
 
-    context_enter(); /* a handler here drains no queue */
+    context_enter(); /* a signal handler that interrupts this thread drains no queue */
     queue = quarantine_enter();
     if (!queue) {
         context_leave();
@@ -413,13 +416,13 @@ void quarantine_hold(struct stook_cache *cache, void **objects, size_t n)
                 atomic_fetch_sub_explicit(&own->pending, 1, memory_order_release);
             }
         } while (due > 0 && objects[i]);
-        if (objects[i]) /* it waits for nothing */
+        if (objects[i]) /* no queue could take it: the caller frees it at once */
             (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, quarantine_unused(cache));
     }
     errno = saved;
 }
 
-/* Objects of the cache that are in a queue, at most QUARANTINE_LEAVE: others stay in their order. */
+/* Takes objects of one cache out of a queue, QUARANTINE_LEAVE at most.  The others keep their order. */
 LOCK_UNCHECKED static unsigned quarantine_extract(struct quarantine *queue,
                                                   const struct stook_cache *cache, void **leaving)
 {
@@ -439,7 +442,7 @@ LOCK_UNCHECKED static unsigned quarantine_extract(struct quarantine *queue,
     return n;
 }
 
-/* A thread that has a queue's word is at most some instructions from dropping it. */
+/* This waits for each queue's lock.  A thread that holds one is some instructions from dropping it. */
 LOCK_UNCHECKED void quarantine_release(struct stook_cache *cache)
 {
     void *leaving[QUARANTINE_LEAVE];
@@ -464,7 +467,8 @@ LOCK_UNCHECKED void quarantine_release(struct stook_cache *cache)
     }
 }
 
-/* A thread that another's fork stopped in a queue left one entry at most that is not counted. */
+/* Another thread of the parent may have held a queue's lock at the fork.  It may have added an entry that it did not
+ * count, so this counts the bytes again. */
 FIRST_TEXT void quarantine_child(void)
 {
     for (unsigned cpu = 0; cpu < atomic_load(&quarantine_end); cpu++) {

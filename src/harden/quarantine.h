@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quarantine.h - what becomes of a freed object of a hardened cache (STOOK_CACHE_ZERO_ON_FREE,
- * STOOK_CACHE_QUARANTINE): it is filled, held back for a while, and checked before it can be had again.
+ * quarantine.h - freed objects of hardened caches (STOOK_CACHE_ZERO_ON_FREE, STOOK_CACHE_QUARANTINE).  The library fills
+ * a freed object, delays its reuse, and checks it before it is allocated again.
  *
- * Each object of a cache with a quarantine has a word that says where it is.  It is changed by compare-and-swap, so
- * that of two frees one is refused, whichever threads make them and wherever the object is by then.
+ * Each object of a cache with a quarantine has a state word.  Every change of state is a compare-and-swap, so two frees
+ * of one object cannot both succeed, whichever threads make them.
  *
- *   FREE   with the library, whatever its bytes are: a new slab's, a constructed or a type-stable one
- *   LIVE   with a user
- *   HELD   in quarantine, or waiting for RCU's readers
- *   LOST   written to after it was freed: never handed out again
- *   CLEAN  with the library, and filled (filling.h): in a slab, a barn, a sheaf or a reserve
+ *   FREE   free, with any bytes: of a new slab, with a constructor, or type-stable
+ *   LIVE   in use
+ *   HELD   in a queue of the quarantine, or waiting for a grace period of RCU
+ *   LOST   a write after the free was found: never allocated again
+ *   CLEAN  free and filled (filling.h): in a slab, a barn, a sheaf or a reserve
  *
- * So a freed object is checked twice: when it leaves the quarantine, and when it is handed out again or its slab goes.
+ *   LIVE -> HELD           quarantine_check(), on a free
+ *   HELD -> CLEAN, FREE    the object leaves the quarantine, and its bytes are as they were filled
+ *   HELD, CLEAN -> LOST    the bytes have changed
+ *   CLEAN, FREE -> LIVE    quarantine_take(), on an allocation
+ *
+ * A freed object is therefore checked twice: when it leaves the quarantine, and when it is allocated again or its slab
+ * is freed.
  */
 #ifndef STOOK_HARDEN_QUARANTINE_H
 #define STOOK_HARDEN_QUARANTINE_H
@@ -23,7 +29,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In an object's word; above them how many bytes of its room are not its user's, QUARANTINE_SPARE at most. */
+/* The low bits of an object's word.  The bits above them say how many bytes of the object's room the user did not
+ * request, QUARANTINE_SPARE at most. */
 enum quarantine_state {
     QUARANTINE_FREE,
     QUARANTINE_LIVE,
@@ -34,44 +41,44 @@ enum quarantine_state {
 };
 enum { QUARANTINE_SPARE = UINT16_MAX / QUARANTINE_STATES };
 
-/* An object is about to be handed out.  False: it must not be, and is lost. */
+/* An object is about to be allocated.  False: it was written to, is lost, and the caller takes another one. */
 bool quarantine_take(const struct stook_cache *cache, void *object);
-/* The same of a reserve's, which has no other one: what is wrong is reported, and the object is handed out. */
+/* The same for an object of a reserve, which has no other one: a finding is reported, and the object is used anyway. */
 void quarantine_take_reserved(const struct stook_cache *cache, void *object);
 
-/* Objects come back from users.  NULL entries are skipped; those that are refused, with a report, become NULL. */
+/* Users free objects: LIVE -> HELD.  NULL entries are skipped.  A refused entry is reported and becomes NULL. */
 void quarantine_check(const struct stook_cache *cache, void **objects, size_t n);
 
-/* Then they are filled and held back: entries become NULL.  Objects that have been held for long enough go on to their
- * own caches.  Any context; errno is kept. */
+/* After quarantine_check(): fills the objects and queues them; their entries become NULL.  An entry that no queue could
+ * take stays for the caller to free.  The oldest objects of the queue are freed to their own caches.  Any context; errno
+ * is kept. */
 void quarantine_hold(struct stook_cache *cache, void **objects, size_t n);
-/* The same of objects that stay with the caller. */
+/* After quarantine_check(): fills the objects, which the caller keeps, and does not queue them. */
 void quarantine_fill(const struct stook_cache *cache, void *const *objects, size_t n);
 
-/* Whether an object is with a user, as one must be whose size is asked for, or changed; else that is reported as found
- * by `call`. */
+/* Whether an object is in use, as realloc() and the calls that ask for a size require.  If not, that is reported as
+ * found by `call`. */
 bool quarantine_live(const struct stook_cache *cache, const void *object, const char *call);
-
-/* Bytes of it that are its user's. */
-size_t quarantine_usable(const struct stook_cache *cache, const void *object);
-/* It has another size from now on, for which it has room. */
-void quarantine_resize(const struct stook_cache *cache, void *object, size_t size);
-
-/* The same of an object of a slab, without a report; true in a cache without a quarantine. */
+/* The same for an object of a slab, without a report; true in a cache without a quarantine. */
 bool quarantine_is_live(const struct stook_cache *cache, const struct slab *slab, uint32_t index);
 
-/* hooks.held_back */
+/* Bytes of an object that its user may use. */
+size_t quarantine_usable(const struct stook_cache *cache, const void *object);
+/* Resizes an object within its room. */
+void quarantine_resize(const struct stook_cache *cache, void *object, size_t size);
+
+/* hooks.held_back: frees all objects of the cache that queues hold. */
 void quarantine_release(struct stook_cache *cache);
-/* hooks.held_slab_gone */
+/* hooks.held_slab_gone: checks the free objects of a slab before its pages are freed. */
 void quarantine_slab_gone(const struct stook_cache *cache, const struct slab *slab);
-/* In a forked child, whose other threads are gone. */
+/* In a forked child: opens the queues that other threads of the parent had locked. */
 void quarantine_child(void);
 /* Reads STOOK_QUARANTINE, before the first cache. */
 void quarantine_start(void);
 
-/* The n-th object that a CPU's queue holds, or NULL; for a thread that is alone. */
+/* The n-th object in a CPU's queue, or NULL.  All other threads must be stopped. */
 void *quarantine_held(unsigned cpu, uint32_t n);
-/* Bytes that all CPUs hold now; racy. */
+/* Bytes in the queues of all CPUs; racy. */
 size_t quarantine_bytes(void);
 
 #endif

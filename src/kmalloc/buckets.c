@@ -20,7 +20,7 @@
 #include "kmalloc/private.h"
 #include "os/topology.h"
 #include "page/pagemap.h"
-#include "sample/shadow.h"
+#include "kmalloc/sampled.h"
 #include "slab/slab.h"
 
 #include <errno.h>
@@ -162,8 +162,8 @@ static void *buckets_once(const struct buckets_wish *wish, uint32_t owner)
                           : atomic_load_explicit(&buckets_charged[kmalloc_class(wish->size)],
                                                  memory_order_relaxed);
     object = stook_kmalloc_cached(cache, wish->size, wish->flags, wish->where, owner);
-    if (__builtin_expect(sample_is_due(cache), 0)) /* stays apart from others: in no shadow cache */
-        shadow_typed(cache, wish->where, group_current());
+    if (object) /* it stays apart from others: in no shadow cache */
+        sampled_count(cache, wish->where);
     if (!object && errno == ENOMEM && lock_forked_since(turn))
         object = stook_kmalloc_large(wish->size, wish->flags | STOOK_NORECLAIM, -1, wish->where,
                                      ACCOUNT_NOBODY);

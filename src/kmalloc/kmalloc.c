@@ -20,6 +20,7 @@
 #include "kmalloc/kmalloc.h"
 #include "base/init.h"
 #include "kmalloc/private.h"
+#include "kmalloc/sampled.h"
 #include "cache/reclaim.h"
 #include "os/os.h"
 #include "percpu/percpu.h"
@@ -40,6 +41,25 @@ enum {
 
 static _Atomic(struct stook_cache *) kmalloc_cache[KMALLOC_CLASSES];
 static atomic_bool kmalloc_made;
+/* The same for the fast path; NULL where each allocation is counted (kmalloc/sampled.h). */
+static _Atomic(struct stook_cache *) kmalloc_open[KMALLOC_CLASSES];
+
+static void kmalloc_show(void)
+{
+    bool counted;
+
+    do {
+        counted = sample_is_on();
+        for (unsigned i = 0; i < KMALLOC_CLASSES; i++)
+            atomic_store(&kmalloc_open[i], counted ? NULL : atomic_load(&kmalloc_cache[i]));
+    } while (counted != sample_is_on()); /* by another thread, which may have stored before */
+}
+
+void kmalloc_doors(void)
+{
+    kmalloc_show();
+    accounted_watch();
+}
 
 static bool kmalloc_make_classes(void)
 {
@@ -56,8 +76,9 @@ static bool kmalloc_make_classes(void)
         if (!atomic_compare_exchange_strong(&kmalloc_cache[i], &none, cache))
             (void)stook_cache_destroy(cache);
     }
-    /* Pairs with the acquire in stook_kmalloc(). */
+    /* Pairs with the acquire in kmalloc_once(). */
     atomic_store_explicit(&kmalloc_made, true, memory_order_release);
+    kmalloc_show();
     return true;
 }
 
@@ -177,24 +198,6 @@ void *stook_kmalloc_cached(struct stook_cache *cache, size_t size, unsigned flag
     return object;
 }
 
-/* A sample of the profile or of the guard; of both: the profile has all of its own. */
-static __attribute__((noinline, cold)) void *kmalloc_sampled(struct stook_cache *cache,
-                                                             void *object, size_t size,
-                                                             unsigned flags, uint64_t where)
-{
-    const struct sample sample = sample_take(cache);
-    const struct shadow_call call = {size, 1, where, group_current(), flags & STOOK_ZERO};
-    void *other = object;
-
-    if (flags & STOOK_SIGNAL_SAFE)
-        return object;
-    if (sample.lines & 1u << SAMPLE_PROFILE)
-        other = shadow_instead(cache, object, &call, &sample);
-    if (other == object && (sample.lines & 1u << SAMPLE_GUARD))
-        other = guard_instead(cache, object, size, 1, where);
-    return other;
-}
-
 static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
 {
     uint32_t turn = lock_turn();
@@ -206,9 +209,12 @@ static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
         if (__builtin_expect(size > STOOK_KMALLOC_CACHE_MAX, 0))
             return stook_kmalloc_large(size, flags, -1, where, ACCOUNT_NOBODY);
         cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
+        if (sample_is_on() && !cache_hooks(cache) && alloc_may(cache, flags) &&
+            ((!(flags & STOOK_SIGNAL_SAFE) &&
+              (object = sampled_alloc(cache, size, 1, where, flags & STOOK_ZERO)) != NULL) ||
+             (alloc_is_fast(flags) && (object = sampled_pop(cache)) != NULL)))
+            return object;
         object = stook_kmalloc_cached(cache, size, flags, where, ACCOUNT_CURRENT);
-        if (__builtin_expect(sample_is_due(cache), 0))
-            object = kmalloc_sampled(cache, object, size, flags, where);
     }
     if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
         object = stook_kmalloc_large(size, flags | STOOK_NORECLAIM, -1, where, ACCOUNT_NOBODY);
@@ -257,7 +263,7 @@ static inline __attribute__((always_inline)) bool kmalloc_fast(size_t size, unsi
         __builtin_expect((flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) == 0, 1)) {
         /* Acquire: its head. */
         const struct stook_cache *cache =
-            atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_acquire);
+            atomic_load_explicit(&kmalloc_open[kmalloc_class(size)], memory_order_acquire);
         return __builtin_expect(cache != NULL, 1) &&
                __builtin_expect(stook_rseq_pop(cache->head.slots, cache->head.rseq_offset, object),
                                 1);
@@ -464,8 +470,7 @@ void *stook_krealloc_array(void *object, size_t n, size_t size, unsigned flags)
 
 int stook_kmem_shrink(struct stook_cache *cache)
 {
-    struct stook_cache *twin = atomic_load_explicit(&cache->twin, memory_order_acquire);
-    uint64_t slabs = twin ? (uint64_t)stook_kmem_shrink(twin) : 0;
+    uint64_t slabs = 0;
 
     (void)stook_cache_shrink(cache);
     for (unsigned i = 0; i < topology.nodes; i++)

@@ -13,6 +13,10 @@
 
 struct stook_cache;
 
+/* After sample_begin(): closes the fast paths of kmalloc and malloc, so that their allocations are counted, and typed
+ * caches for good; or opens the former. */
+void kmalloc_doors(void);
+
 /* For a call from there (where_site(), where_address()). */
 void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where);
 void *stook_krealloc_from(void *object, size_t size, unsigned flags, uint64_t where);

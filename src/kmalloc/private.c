@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "kmalloc/private.h"
+#include "kmalloc/sampled.h"
 
 #include "charge/group.h"
 #include "charge/group_stock.h"
 #include "trace/trace.h"
 #include "base/context.h"
+#include "base/hooks.h"
+#include "base/placed.h"
 #include "base/report.h"
 #include "cache/init.h"
 #include "base/settings.h"
@@ -35,18 +38,14 @@
 
 enum { PRIVATE_CLASSES = 1024 /* 62 in each partition */ };
 
-void stook_private_check(unsigned interface, const char *version)
+bool stook_private_start(unsigned interface, const char *version, void (*make)(void))
 {
+    static struct once once;
+
     if (interface != STOOK_PRIVATE_INTERFACE)
         report_fatal("libstook-malloc %s (private interface %u) does not fit libstook %s (private "
                      "interface %u): install both from one release",
                      version, interface, STOOK_VERSION_STRING, STOOK_PRIVATE_INTERFACE);
-}
-
-bool stook_private_start(void (*make)(void))
-{
-    static struct once once;
-
     if (!init_once())
         return false;
     if (once_begin(&once)) {
@@ -74,7 +73,11 @@ void stook_private_on_growing(void (*fn)(size_t bytes))
     context_leave();
 }
 
-void stook_private_on_closing(void (*fn)(bool closed))
+_Static_assert((int)STOOK_PRIVATE_CLOSES_ALL == HOOKS_CLOSES_ALL &&
+                   (int)STOOK_PRIVATE_CLOSES_ALLOC == HOOKS_CLOSES_ALLOC,
+               "malloc's calls close by the numbers of base/hooks.h");
+
+void stook_private_on_closing(void (*fn)(unsigned closed))
 {
     context_enter();
     accounted_on_malloc(fn);
@@ -96,7 +99,7 @@ static enum debug_call private_call(const void *from)
 static uint64_t private_where(const void *from)
 {
     return where_address(
-        (const void *)((uintptr_t)from & (((uintptr_t)1 << STOOK_PRIVATE_TOKEN_SHIFT) - 1)));
+        (const void *)((uintptr_t)from & (((uintptr_t)1 << STOOK_PRIVATE_CALL_SHIFT) - 1)));
 }
 
 static __attribute__((noinline, cold)) void private_free_debug(struct stook_cache *cache,
@@ -120,7 +123,7 @@ void stook_private_free(struct stook_cache *cache, void *object, enum stook_priv
 }
 
 /* Malloc's classes: they stay. */
-static struct stook_cache *private_class[PRIVATE_CLASSES];
+static struct stook_cache *private_class[PRIVATE_CLASSES] HEAD_BSS;
 static _Atomic unsigned private_classes;
 
 /* 1 + fork_count of the thread that makes one: a child does not wait for its parent's threads. */
@@ -300,6 +303,8 @@ static __attribute__((noinline)) void *private_accounted(struct stook_cache *cac
     (void)debug_ask(before);
     if (traced)
         trace_asked(0, 0);
+    if (object)
+        sampled_count(cache, private_where(from));
     return object;
 }
 
@@ -341,25 +346,6 @@ static size_t private_align(const struct stook_cache *cache)
     return steps & -steps;
 }
 
-/* A sample of the profile or of the guard; of both: the profile has all of its own. */
-static __attribute__((noinline, cold)) void *private_sampled(struct stook_cache *cache,
-                                                             void *object, size_t size,
-                                                             size_t align, const void *from)
-{
-    const struct sample sample = sample_take(cache);
-    const struct shadow_call call = {size, align, private_where(from), group_current(), false};
-    void *other = object;
-
-    if (sample.lines & 1u << SAMPLE_PROFILE)
-        other = shadow_instead(cache, object, &call, &sample);
-    if (other == object && (sample.lines & 1u << SAMPLE_GUARD))
-        other = guard_instead(cache, object, size, align, call.where);
-    /* One that goes back keeps its mark: the program has freed it. */
-    if (other && other == object && stook_private_is_marked(cache))
-        *stook_private_mark(object) = 0;
-    return other;
-}
-
 void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, const void *from)
 {
     uint32_t turn = lock_turn();
@@ -368,14 +354,21 @@ void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, 
     /* Zones keep a class from being aligned as its size is. */
     if (__builtin_expect(cache->layout.lead != 0, 0) && align > private_align(cache))
         return stook_private_large_alloc(size, align, NULL, from);
+    if (sample_is_on() && !cache_hooks(cache)) {
+        object = sampled_alloc(cache, size, align, private_where(from), false);
+        if (object) /* without a mark: it may be smaller than that */
+            return object;
+        if ((object = sampled_pop(cache)) != NULL) {
+            *stook_private_mark(object) = 0;
+            return object;
+        }
+    }
     object = cache_hooks(cache) ? private_accounted(cache, size, align, from)
                                 : alloc_plain(cache, STOOK_WAIT);
 
     /* Beside a fork malloc has memory as long as there are mappings. */
     if (__builtin_expect(!object, 0) && errno != EDQUOT && lock_forked_since(turn))
         object = stook_private_large_alloc(cache->layout.room, 1, NULL, from);
-    else if (__builtin_expect(sample_is_due(cache), 0))
-        object = private_sampled(cache, object, size, align, from);
     else if (object && stook_private_is_marked(cache))
         *stook_private_mark(object) = 0;
     return object;
@@ -562,7 +555,7 @@ void stook_private_limit(void)
 {
     size_t limit = setting_number(SETTING_LIMIT);
 
-    if (limit == 0)
+    if (limit == 0 || account_process)
         return;
     account_process = group_number(stook_group_create("malloc", STOOK_NO_GROUP, limit));
     if (!account_process)
@@ -589,11 +582,6 @@ unsigned char stook_private_perturb(void)
 bool stook_private_deepbind(void)
 {
     return setting_number(SETTING_DEEPBIND) != 0;
-}
-
-void stook_private_fatal(const char *why)
-{
-    report_fatal("%s", why);
 }
 
 /* The large object that a pointer lies in; NULL. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * private.h - what libstook-malloc.so takes from libstook.so of the same release: exported under
- * the version STOOK_PRIVATE, no promise to anyone else.
+ * private.h - what malloc takes from the library.  Both are in libstook-malloc.so; but where libstook.so of the same
+ * release comes first in the loader's order, malloc takes it from there, so that there is one allocator
+ * (base/init.h).  So these are exported, under the version STOOK_PRIVATE, with no promise to anyone else.
  *
  * Each call starts the library when nothing has yet, and knows by itself whether it was made by a
  * handler that interrupted the library.
@@ -16,17 +17,12 @@
 #include <stdint.h>
 
 /*
- * The number of what is declared here: it grows with every change.  libstook-malloc asks before anything
- * else whether the library is of its kind; if not, this says which both are, and aborts.
- */
-#define STOOK_PRIVATE_INTERFACE 6u
-STOOK_API void stook_private_check(unsigned interface, const char *version);
-
-/*
  * Starts the library, and then malloc by `make`, once; other threads wait.  False: this thread is starting either, and
- * has come back (base/once.h).
+ * has come back (base/once.h).  The first call.  It says which both are, and aborts, if malloc's `interface` is
+ * another one: that is the number of what is declared here, which grows with every change.
  */
-STOOK_API bool stook_private_start(void (*make)(void));
+#define STOOK_PRIVATE_INTERFACE 8u
+STOOK_API bool stook_private_start(unsigned interface, const char *version, void (*make)(void));
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
 struct stook_private_view {
@@ -71,28 +67,14 @@ enum stook_private_call {
 /* Where a call returns to, and which call it is: in bits that no address has.  Without, it is malloc. */
 enum { STOOK_PRIVATE_CALL_SHIFT = 60 };
 
-/* Bits of `from` below these: 1 + the partition that the caller's type belongs to, or 0 where only the place of the
- * call is known. */
-enum {
-    STOOK_PRIVATE_TOKEN_SHIFT = 55,
-    STOOK_PRIVATE_TOKEN_BITS = STOOK_PRIVATE_CALL_SHIFT - STOOK_PRIVATE_TOKEN_SHIFT,
-    STOOK_PRIVATE_PARTITIONS = 16,
-};
+enum { STOOK_PRIVATE_PARTITIONS = 16 };
 
-static inline const void *stook_private_from_token(const void *from, size_t token)
-{
-    return (const void *)((uintptr_t)from | (uintptr_t)(token % STOOK_PRIVATE_PARTITIONS + 1)
-                                                << STOOK_PRIVATE_TOKEN_SHIFT);
-}
-
-/* The partition of a call: its type's, or by a hash of its place. */
+/* The partition of a call, by a hash of its place. */
 static inline unsigned stook_private_partition(const void *from)
 {
-    unsigned token = (unsigned)((uintptr_t)from >> STOOK_PRIVATE_TOKEN_SHIFT) &
-                     ((1u << STOOK_PRIVATE_TOKEN_BITS) - 1);
-    uint64_t place = (uintptr_t)from & (((uintptr_t)1 << STOOK_PRIVATE_TOKEN_SHIFT) - 1);
+    uint64_t place = (uintptr_t)from & (((uintptr_t)1 << STOOK_PRIVATE_CALL_SHIFT) - 1);
 
-    return token ? token - 1 : (unsigned)(place * 0x9e3779b97f4a7c15u >> 60);
+    return (unsigned)(place * 0x9e3779b97f4a7c15u >> 60);
 }
 
 /* Bytes behind each object of malloc's classes that are not the user's (slab/cache.h). */
@@ -132,13 +114,13 @@ STOOK_API bool stook_private_live(const void *object, const char *call);
 STOOK_API int stook_private_report(int (*put)(void *context, const char *text, size_t size),
                                    void *context);
 
-/* What malloc does when its objects begin or cease to be accounted: its fast way closes or opens.
- * Called at once with what is so now, and whenever that changes. */
-STOOK_API void stook_private_on_closing(void (*fn)(bool closed));
+/* What malloc does when calls of it close or open: all take the slow path, since objects are accounted, or allocations,
+ * since they are counted.  Called at once with what is so now, and whenever that changes. */
+enum { STOOK_PRIVATE_CLOSES_ALL = 1, STOOK_PRIVATE_CLOSES_ALLOC = 2 };
+STOOK_API void stook_private_on_closing(void (*fn)(unsigned closed));
 
 /*
- * For stook-bench and tests: a cache with flags that are not public, CACHE_LINK_FIRST or CACHE_COLUMNS_OUTSIDE
- * (slab/cache.h).  Beside a fork it waits for that, or is NULL with ENOMEM.
+ * A cache with flags that are not public (slab/cache.h).  Beside a fork it waits for that, or is NULL with ENOMEM.
  */
 STOOK_API struct stook_cache *stook_private_cache(const char *name, size_t object_size,
                                                   const struct stook_cache_args *args, bool wait);
@@ -186,15 +168,12 @@ STOOK_API void stook_private_totals(struct stook_private_totals *totals);
 
 /*
  * STOOK_LIMIT: all that malloc hands out is charged to a group of its own, "malloc", the owner of its
- * classes and of large objects.  Once, before the first class.
+ * classes and of large objects.  Before the first class, and at the start of a process, so that it finds the group.
  */
 STOOK_API void stook_private_limit(void);
 
 /* MALLOC_PERTURB_. */
 STOOK_API unsigned char stook_private_perturb(void);
-
-/* Says why the program cannot go on, and aborts. */
-STOOK_API _Noreturn void stook_private_fatal(const char *why);
 
 /* STOOK_DEEPBIND=keep. */
 STOOK_API bool stook_private_deepbind(void);

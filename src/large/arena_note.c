@@ -8,16 +8,16 @@
 /* Runs have theirs with their block's metadata, a note a page. */
 static uint64_t *arena_note_at(const void *object, bool span)
 {
-    uint32_t index = zone_index(object);
+    uint32_t index = pagemap_index(object);
 
     if (span)
         return &zone_block(index)->span_note;
-    return (uint64_t *)(void *)(zone_meta(index) + BLOCK_META - BLOCK_NOTES) + zone_page(object);
+    return (uint64_t *)(void *)(pagemap_meta(index) + BLOCK_META - BLOCK_NOTES) + zone_page(object);
 }
 
 static bool arena_has_note(const void *object, bool span)
 {
-    return span || zone_has_meta(zone_of(object), zone_index(object));
+    return span || zone_has_meta(zone_of(object), pagemap_index(object));
 }
 
 const void *arena_note(const void *object, bool span)
@@ -36,7 +36,7 @@ static bool arena_make_note(const void *object)
     /* A handler may be on top of the lock's holder. */
     if (!lock_enter(&zone->lock, LOCK_ARENA, context_self()->depth > 1))
         return false;
-    done = zone_add_meta(zone, zone_block(zone_index(object))) == 0;
+    done = zone_add_meta(zone, zone_block(pagemap_index(object))) == 0;
     lock_drop(&zone->lock, LOCK_ARENA);
     return done;
 }

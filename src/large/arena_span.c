@@ -5,8 +5,8 @@
 #include "large/arena_span.h"
 
 #include "base/lock.h"
+#include "large/move.h"
 #include "os/os.h"
-#include "page/arena_left.h"
 #include "page/zone.h"
 
 #include <errno.h>
@@ -118,7 +118,7 @@ __attribute__((cold, noinline)) static int64_t arena_span_trade(struct zone *zon
             return -1;
         os_unmap(trial, lack);
     }
-    while (at < 0 && zone_unmap_spare(zone, n) > 0)
+    while (at < 0 && zone_unmap_spare(zone, n, ZONE_NO_BLOCK) > 0)
         at = zone_grow(zone, n, align, ZONE_SPANS);
     return at;
 }
@@ -183,7 +183,7 @@ static size_t arena_span_take(struct zone *zone, uint32_t at, uint32_t n)
     }
     for (uint32_t i = 0; i < n && i < ARENA_SPAN_MOVED; i++)
         if (clean[i / 64] >> i % 64 & 1)
-            dirty += zone_move(zone, at + i);
+            dirty += move_block(zone, at + i);
     zone_account_take(zone, (size_t)n * BLOCK_PAGES, dirty);
     return dirty;
 }
@@ -213,25 +213,23 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
     arena_span_loosen((uint32_t)at, n);
     if (zeroed)
         *zeroed = dirty == 0;
-    return zone_address((uint32_t)at);
+    return pagemap_block((uint32_t)at);
 }
 
 /* Without the lock: of a block in a span, only the span's owner touches these. */
 void arena_span_advise(void *at, size_t blocks, bool huge)
 {
     if (zone_all.huge == ZONE_HUGE_ALWAYS && blocks > 0)
-        zone_advise(zone_index(at), (uint32_t)blocks, huge);
+        zone_advise(pagemap_index(at), (uint32_t)blocks, huge);
 }
 
 void arena_span_moved(void *from, void *to, size_t blocks)
 {
     for (size_t i = 0; i < blocks; i++) {
-        struct block *block = zone_block(zone_index(to) + (uint32_t)i);
-        const struct block *source = zone_block(zone_index(from) + (uint32_t)i);
-        if (block->huge == source->huge && block->plain == source->plain)
-            continue;
-        block->huge = source->huge;
-        block->plain = source->plain;
+        struct block *block = zone_block(pagemap_index(to) + (uint32_t)i);
+        const struct block *source = zone_block(pagemap_index(from) + (uint32_t)i);
+        if (block->huge != source->huge)
+            block->huge = source->huge;
     }
 }
 
@@ -252,7 +250,7 @@ static bool arena_span_put(void *span, size_t blocks, enum arena_span_put as)
 {
     bool keep = as == ARENA_SPAN_WARM;
     struct zone *zone = zone_of(span);
-    uint32_t at = zone_index(span);
+    uint32_t at = pagemap_index(span);
 
     if (!lock_enter(&zone->lock, LOCK_ARENA, false))
         return false;
@@ -273,7 +271,7 @@ static bool arena_span_put(void *span, size_t blocks, enum arena_span_put as)
         zone->purged += blocks << BLOCK_SHIFT;
     if (as == ARENA_SPAN_GIVEN)
         zone->owed_pages += blocks * BLOCK_PAGES;
-    zone_settle(zone);
+    zone_trim(zone);
     lock_drop(&zone->lock, LOCK_ARENA);
     return true;
 }
@@ -332,7 +330,7 @@ static bool arena_span_follow(struct zone *zone, uint32_t at, uint32_t n)
 bool arena_span_extend(void *span, size_t blocks, size_t more)
 {
     struct zone *zone = zone_of(span);
-    uint32_t at = zone_index(span) + (uint32_t)blocks;
+    uint32_t at = pagemap_index(span) + (uint32_t)blocks;
     bool taken;
 
     if (more > pagemap.size >> BLOCK_SHIFT)

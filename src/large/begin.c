@@ -36,7 +36,7 @@ static bool begin_set_big(void *object, uint32_t run)
 {
     uint32_t wanted = zone_page(object) << BEGIN_AT_SHIFT | run, *word, value;
 
-    while ((word = begin_big(zone_block(zone_index(object)), 0, true, &value)))
+    while ((word = begin_big(zone_block(pagemap_index(object)), 0, true, &value)))
         if (__atomic_compare_exchange_n(word, &value, wanted, false, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED))
             return true;
@@ -47,7 +47,7 @@ static bool begin_set_big(void *object, uint32_t run)
 
 static uint32_t *begin_span(const void *object)
 {
-    return &pagemap.zone[zone_index(object)];
+    return &pagemap.zone[pagemap_index(object)];
 }
 
 static void begin_set_span(void *object, uint32_t blocks)
@@ -75,7 +75,7 @@ struct extent begin_find(const void *object)
         if (value != 0)
             return (struct extent){value * BLOCK_PAGES, value, false};
     }
-    if (!begin_big(zone_block(zone_index(object)), zone_page(object), false, &value))
+    if (!begin_big(zone_block(pagemap_index(object)), zone_page(object), false, &value))
         return (struct extent){0};
     return begin_extent(value & ((1u << BEGIN_AT_SHIFT) - 1));
 }
@@ -99,7 +99,7 @@ struct extent begin_clear(void *object)
     }
     if (extent.pages == 0)
         return extent;
-    word = begin_big(zone_block(zone_index(object)), zone_page(object), false, &had);
+    word = begin_big(zone_block(pagemap_index(object)), zone_page(object), false, &had);
     if (!word)
         had = __atomic_exchange_n(pagemap_at(object), 0, __ATOMIC_ACQ_REL);
     else if (!__atomic_compare_exchange_n(word, &had, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -115,7 +115,7 @@ void begin_change(void *object, struct extent extent)
         begin_set_span(object, extent.blocks);
         return;
     }
-    word = begin_big(zone_block(zone_index(object)), zone_page(object), false, &had);
+    word = begin_big(zone_block(pagemap_index(object)), zone_page(object), false, &had);
     if (word)
         __atomic_store_n(word, (had >> BEGIN_AT_SHIFT) << BEGIN_AT_SHIFT | begin_run(extent),
                          __ATOMIC_RELEASE);

@@ -8,6 +8,7 @@
 #include "large/arena_span.h"
 #include "large/begin.h"
 #include "large/edge.h"
+#include "large/move.h"
 #include "large/outside.h"
 #include "os/os.h"
 #include "page/arena.h"
@@ -354,7 +355,7 @@ void *large_move(unsigned zone, void *object, size_t size)
         !edge_span_open(object, had.blocks))
         return NULL;
     moved = large_alloc(zone, size, BLOCK_SIZE, false, NULL);
-    if (!moved || !os_move(object, moved, (size_t)had.pages * PAGE_SIZE)) {
+    if (!moved || !move_range(object, moved, (size_t)had.pages * PAGE_SIZE)) {
         if (moved)
             (void)large_free(moved, false);
         edge_span_close(object, had.blocks);

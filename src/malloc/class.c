@@ -2,6 +2,7 @@
 #include "malloc/class.h"
 
 #include "base/placed.h"
+#include "base/report.h"
 #include "kmalloc/private.h"
 #include "malloc/boot.h"
 #include "malloc/fast.h"
@@ -73,7 +74,13 @@ static const void *const class_malloc __attribute__((used)) = (const void *)MALL
 static size_t class_bytes; /* from fast.base on, which may hold objects */
 
 /* Why the fast path is closed: bits, set and cleared by anyone at any time. */
-enum { CLASS_ACCOUNTED = 1, CLASS_PERTURBED = 2, CLASS_PARTED = 4 };
+enum {
+    CLASS_ACCOUNTED = 1,
+    CLASS_PERTURBED = 2,
+    CLASS_PARTED = 4,  /* these two close malloc, and not free */
+    CLASS_SAMPLED = 8, /* kmalloc/sampled.h */
+    CLASS_ALL = CLASS_ACCOUNTED | CLASS_PERTURBED,
+};
 static unsigned class_closed = CLASS_ACCOUNTED; /* until it is said whether they are */
 
 static unsigned char class_byte; /* M_PERTURB's; 0: nothing is filled */
@@ -109,8 +116,7 @@ static void class_show_size(void)
     do {
         closed = __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST);
         bytes = __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&fast.size, closed & ~(unsigned)CLASS_PARTED ? 0 : bytes,
-                         __ATOMIC_SEQ_CST);
+        __atomic_store_n(&fast.size, closed & CLASS_ALL ? 0 : bytes, __ATOMIC_SEQ_CST);
     } while (closed != __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST) ||
              bytes != __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST));
 }
@@ -147,9 +153,10 @@ static void class_grow(size_t bytes)
     class_show_size();
 }
 
-static void class_accounted(bool closed)
+static void class_closes(unsigned closed)
 {
-    class_close(CLASS_ACCOUNTED, closed);
+    class_close(CLASS_SAMPLED, closed & STOOK_PRIVATE_CLOSES_ALLOC);
+    class_close(CLASS_ACCOUNTED, closed & STOOK_PRIVATE_CLOSES_ALL);
 }
 
 void class_perturb(unsigned char byte)
@@ -205,14 +212,13 @@ static void class_name(char name[CLASS_NAME], size_t size, unsigned partition)
 }
 
 /*
- * Sizes whose class exists from the start, for handlers and threads that cannot make one: 32, 128, 512 and so
- * on to SIZES_MAX.
+ * Sizes whose class exists from the start, for handlers and threads that cannot make one.  Others get pages.
  */
 static bool class_is_first(unsigned class)
 {
     size_t size = sizes_of(class);
 
-    return (size & (size - 1)) == 0 && __builtin_ctzll(size) % 2 == __builtin_ctzll(SIZES_MAX) % 2;
+    return size == 32 || size == 128 || size == 512 || size == 2048;
 }
 
 /* Makes a class and makes it known to the fast path; NULL without memory.  One thread at a time. */
@@ -265,7 +271,7 @@ static struct stook_cache *class_borrow(unsigned class)
     size_t size = sizes_of(class), most = CLASS_LENT_TIMES * size;
 
     /* Limits, call sites and traces know objects by their class. */
-    if (__atomic_load_n(&class_closed, __ATOMIC_RELAXED) != 0)
+    if (__atomic_load_n(&class_closed, __ATOMIC_RELAXED) & ~(unsigned)CLASS_SAMPLED)
         return NULL;
     /* Objects beyond a page lie in blocks of their own, which many a program has no need of. */
     if (size <= CLASS_LENT_DENSE && most > CLASS_LENT_DENSE)
@@ -304,9 +310,9 @@ void class_make(void)
         class_closed |= CLASS_PARTED;
     for (unsigned i = 0; i < SIZES_CLASSES; i++)
         if (class_is_first(i) && !class_add(0, i))
-            stook_private_fatal("malloc cannot start: no memory for the size classes");
+            report_fatal("malloc cannot start: no memory for the size classes");
     stook_private_on_growing(class_grow);
-    stook_private_on_closing(class_accounted);
+    stook_private_on_closing(class_closes);
 }
 
 static void *class_large(size_t size, size_t align, bool *zeroed, const void *from)
@@ -336,8 +342,8 @@ static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, 
         object = stook_private_alloc(cache, size, 0, from);
         tried++;
     }
-    /* Of no other partition. */
-    if (!object && class_is_parted && errno != EDQUOT)
+    /* Of no other partition, and of no class. */
+    if (!object && errno != EDQUOT)
         object = stook_private_large_alloc(size, 1, NULL, from);
     if (!object)
         errno = ENOMEM;

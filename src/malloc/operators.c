@@ -7,6 +7,7 @@
  * C++ library, and takes this file from the archive compiled with STOOK_OPERATORS_STATIC, which requires them.
  * There, the C++ library's own nothrow forms of new are used: they call the plain ones and catch the exception.
  */
+#include "base/report.h"
 #include "kmalloc/private.h"
 #include "malloc/class.h"
 #include "malloc/fast.h"
@@ -65,7 +66,7 @@ static void operators_out_of_memory(void)
         bad_alloc = (void (*)(void))(uintptr_t)operators_find("_ZSt17__throw_bad_allocv");
     if (bad_alloc)
         bad_alloc();
-    stook_private_fatal("operator new: out of memory, and no C++ library to throw from");
+    report_fatal("operator new: out of memory, and no C++ library to throw from");
 }
 
 static void *operators_try(size_t align, size_t size, const void *from)

@@ -9,7 +9,6 @@
 #include "malloc/fast.h"
 #include "malloc/libc_heap.h"
 #include "malloc/names.h"
-#include "malloc/realloc.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -63,7 +62,8 @@ static void *realloc_large(void *object, size_t had, size_t size, const void *fr
     return realloc_copy(object, had, size, wanted, from);
 }
 
-void *realloc_object(void *object, size_t size, const void *from)
+/* Neither is 0.  NULL with errno, and the object stays as it was. */
+static void *realloc_object(void *object, size_t size, const void *from)
 {
     size_t had = class_size(object, "realloc");
     void *fresh;

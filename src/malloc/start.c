@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "malloc/start.h"
 
+#include "base/placed.h"
+#include "cache/init.h"
 #include "kmalloc/private.h"
 #include "malloc/class.h"
 #include "watch/exit.h"
@@ -13,12 +15,12 @@
 bool start_malloc(void)
 {
     static bool started;
-    int saved = errno;
+    int saved;
 
     if (__builtin_expect(__atomic_load_n(&started, __ATOMIC_ACQUIRE), 1))
         return true;
-    stook_private_check(STOOK_PRIVATE_INTERFACE, STOOK_VERSION_STRING);
-    if (!stook_private_start(class_make))
+    saved = errno;
+    if (!stook_private_start(STOOK_PRIVATE_INTERFACE, STOOK_VERSION_STRING, class_make))
         return false;
     __atomic_store_n(&started, true, __ATOMIC_RELEASE);
     errno = saved;
@@ -40,12 +42,23 @@ static const struct {
                                                                  .name = "Stook",
                                                                  .version = 1};
 
-/* Usually the process's first malloc came before this. */
+/* The first of the constructors: malloc's objects are linked before the library's.  glibc allocates for each thread before
+ * that runs, so no thread forks while another one starts malloc. */
+static FIRST_TEXT __attribute__((constructor(101), used)) void start_later(void)
+{
+#ifdef __GLIBC__
+    init_later = true;
+#endif
+}
+
+/* Often the process's first malloc came before this; a program without one starts neither malloc nor the library. */
 static __attribute__((constructor(102), used)) void start_process(void)
 {
     unsigned char perturb;
 
-    (void)start_malloc();
+    if (!init_later)
+        (void)start_malloc();
+    stook_private_limit();
     perturb = stook_private_perturb(); /* as glibc's malloc heeds it: test suites set it */
     if (perturb != 0)
         class_perturb(perturb);
@@ -53,7 +66,7 @@ static __attribute__((constructor(102), used)) void start_process(void)
 }
 
 /* After the program's own destructors and atexit handlers. */
-static __attribute__((destructor(102), used)) void start_end(void)
+static FIRST_TEXT __attribute__((destructor(102), used)) void start_end(void)
 {
     exit_report();
 }

@@ -32,14 +32,8 @@ void os_unmap(void *address, size_t size);
 int os_take(void *address, size_t size, bool reserved);
 /* Undoes it; false: the kernel refuses (too many mappings), and all stays as it is. */
 bool os_untake(void *address, size_t size, bool reserved);
-/* Makes a reserved range usable, out to the kernel's pages that it begins and ends in: false with errno
- * ENOMEM when the OS refuses. */
-bool os_commit(void *address, size_t size);
 /* The kernel's pages that lie within the range go back; all of it stays usable and reads as zeros. */
 void os_release(void *address, size_t size);
-/* Moves the pages of [from, from+size) to `to`; both ranges stay mapped.  false: what is in `from` stays
- * there, and `to` is fresh pages. */
-bool os_move(void *from, void *to, size_t size);
 /* The words of STOOK_CORE_DUMP. */
 enum { OS_CORE_OBJECTS, OS_CORE_ALL };
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * os_linux.c - os.h for Linux: mappings and what is asked of them, limits, random bytes and small files.
+ */
 #include "os/os.h"
 
 #include "base/raw.h"
-#include "base/report.h"
 #include "base/settings.h"
 
 #include <errno.h>
@@ -28,38 +30,46 @@ size_t os_page_size(void)
     return page;
 }
 
-void *os_reserve(size_t size, size_t align)
+/* Private pages, or NULL with errno. */
+static void *os_pages(void *at, size_t size, int access, int flags)
 {
-    size_t span = size + align;
-    char *p;
-
-    if (span < size)
-        return NULL;
-    p = raw_mmap(NULL, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    char *aligned = (char *)(((uintptr_t)p + align - 1) & ~(uintptr_t)(align - 1));
-    if (aligned > p)
-        raw_munmap(p, (size_t)(aligned - p));
-    if (aligned + size < p + span)
-        raw_munmap(aligned + size, (size_t)(p + span - (aligned + size)));
-    return aligned;
-}
-
-void *os_map(size_t size)
-{
-    void *p = raw_mmap(NULL, size, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p =
+        raw_mmap(at, size, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
 
     return p == MAP_FAILED ? NULL : p;
 }
 
+/* A call about a range of pages: 0, or why not.  errno stays. */
+static int os_range(long number, void *address, size_t size, int what)
+{
+    int saved = errno, error = raw_call(number, address, size, what) == 0 ? 0 : errno;
+
+    errno = saved;
+    return error;
+}
+
+void *os_reserve(size_t size, size_t align)
+{
+    size_t span = size + align, before;
+    char *p = span < size ? NULL : os_pages(NULL, span, PROT_NONE, 0);
+
+    if (!p)
+        return NULL;
+    before = -(uintptr_t)p & (align - 1);
+    if (before > 0)
+        os_unmap(p, before);
+    os_unmap(p + before + size, align - before);
+    return p + before;
+}
+
+void *os_map(size_t size)
+{
+    return os_pages(NULL, size, PROT_READ | PROT_WRITE, 0);
+}
+
 void os_unmap(void *address, size_t size)
 {
-    int saved = errno;
-
-    raw_munmap(address, size);
-    errno = saved;
+    (void)os_range(SYS_munmap, address, size, 0);
 }
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -68,14 +78,14 @@ void os_unmap(void *address, size_t size)
 
 int os_take(void *address, size_t size, bool reserved)
 {
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, saved = errno, error = 0;
-    void *p = raw_mmap(address, size, PROT_READ | PROT_WRITE,
-                       flags | (reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE), -1, 0);
+    int saved = errno, error = 0;
+    void *p =
+        os_pages(address, size, PROT_READ | PROT_WRITE, reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE);
 
-    if (p == MAP_FAILED) {
+    if (!p) {
         error = errno;
     } else if (p != address) { /* kernels before 4.17 take the address as a hint */
-        raw_munmap(p, size);
+        os_unmap(p, size);
         error = EEXIST;
     }
     errno = saved;
@@ -85,43 +95,27 @@ int os_take(void *address, size_t size, bool reserved)
 bool os_untake(void *address, size_t size, bool reserved)
 {
     int saved = errno;
-    bool done;
+    bool done = reserved ? os_pages(address, size, PROT_NONE, MAP_FIXED) != NULL
+                         : os_range(SYS_munmap, address, size, 0) == 0;
 
-    if (reserved)
-        done =
-            raw_mmap(address, size, PROT_NONE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
-    else
-        done = raw_munmap(address, size) == 0;
     errno = saved;
     return done;
-}
-
-bool os_commit(void *address, size_t size)
-{
-    uintptr_t within = (uintptr_t)address & (os_page_size() - 1);
-
-    return raw_mprotect((char *)address - within, size + within, PROT_READ | PROT_WRITE) == 0;
 }
 
 bool os_guard(void *address, size_t size)
 {
-    int saved = errno;
-    bool done;
-
     os_release(address, size);
-    done = raw_mprotect(address, size, PROT_NONE) == 0;
-    errno = saved;
-    return done;
+    return os_forbid(address, size);
 }
 
 bool os_forbid(void *address, size_t size)
 {
-    int saved = errno;
-    bool done = raw_mprotect(address, size, PROT_NONE) == 0;
+    return os_range(SYS_mprotect, address, size, PROT_NONE) == 0;
+}
 
-    errno = saved;
-    return done;
+bool os_unguard(void *address, size_t size)
+{
+    return os_range(SYS_mprotect, address, size, PROT_READ | PROT_WRITE) == 0;
 }
 
 static size_t os_space_limited = SIZE_MAX;
@@ -145,26 +139,13 @@ bool os_is_data_limited(void)
     return os_data_limited;
 }
 
-bool os_unguard(void *address, size_t size)
-{
-    int saved = errno;
-    bool done = raw_mprotect(address, size, PROT_READ | PROT_WRITE) == 0;
-
-    errno = saved;
-    return done;
-}
-
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #endif
 
 bool os_is_readable(void *address, size_t size)
 {
-    int saved = errno;
-    bool is = raw_madvise(address, size, MADV_POPULATE_READ) == 0;
-
-    errno = saved;
-    return is;
+    return os_range(SYS_madvise, address, size, MADV_POPULATE_READ) == 0;
 }
 
 void os_release(void *address, size_t size)
@@ -188,98 +169,20 @@ void os_release(void *address, size_t size)
     errno = saved;
 }
 
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
-#endif
-
-enum { OS_MOVE_STEP = 2 << 20 }; /* advice on huge pages is given to blocks of so much */
-
-static bool os_is_mapped(char *at, size_t size)
-{
-    unsigned char there[OS_MOVE_STEP / 4096]; /* a byte a page, which are no smaller */
-
-    for (size_t n; size > 0; at += n, size -= n) {
-        n = size < OS_MOVE_STEP ? size : OS_MOVE_STEP;
-        if (raw_call(SYS_mincore, at, n, there) != 0)
-            return false;
-    }
-    return true;
-}
-
-/*
- * 0, or why not: then the kernel may have unmapped `to` before it looked at `from`, and it is mapped
- * anew.
- */
-static int os_move_mapping(void *from, void *to, size_t size)
-{
-    int error;
-
-    if (raw_call(SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
-                 to) == (long)to)
-        return 0;
-    error = errno;
-    if (!os_renew(to, size) && !os_is_mapped(to, size))
-        report_fatal("no memory to map %zu bytes anew", size);
-    return error;
-}
-
-/*
- * qemu-user takes the source of MREMAP_DONTUNMAP for unmapped, and raises SIGSEGV where the program touches it
- * again.  Its processes have no vDSO (before 8.2).
- */
-static bool os_is_emulated(void)
-{
-    return getauxval(AT_SYSINFO_EHDR) == 0;
-}
-
-/*
- * In steps: kernels before 6.17 move no range of several mappings, which advice on huge pages makes, and
- * unmap the target before they say so.
- */
-bool os_move(void *from, void *to, size_t size)
-{
-    int saved = errno;
-    bool moved = false;
-
-    if (os_is_emulated()) /* the caller copies */
-        size = 0;
-    for (size_t at = 0, n; at < size; at += n) {
-        n = size - at < OS_MOVE_STEP ? size - at : OS_MOVE_STEP;
-        int error = os_move_mapping((char *)from + at, (char *)to + at, n);
-        if (error && !moved) /* kernels before 5.7, or memory is short: the caller copies */
-            break;
-        moved = true;
-        if (error) {
-            memcpy((char *)to + at, (char *)from + at, n);
-            os_release((char *)from + at, n);
-        }
-    }
-    errno = saved;
-    return moved;
-}
-
 bool os_renew(void *address, size_t size)
 {
-    return raw_mmap(address, size, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == address;
+    return os_pages(address, size, PROT_READ | PROT_WRITE, MAP_FIXED) == address;
 }
 
 void os_dump(void *address, size_t size, bool wanted)
 {
-    int saved = errno;
-
-    if (!wanted && setting_number(SETTING_CORE_DUMP) == OS_CORE_ALL)
-        return;
-    (void)raw_madvise(address, size, wanted ? MADV_DODUMP : MADV_DONTDUMP);
-    errno = saved;
+    if (wanted || setting_number(SETTING_CORE_DUMP) != OS_CORE_ALL)
+        (void)os_range(SYS_madvise, address, size, wanted ? MADV_DODUMP : MADV_DONTDUMP);
 }
 
 void os_zero_in_child(void *address, size_t size)
 {
-    int saved = errno;
-
-    (void)raw_madvise(address, size, MADV_WIPEONFORK);
-    errno = saved;
+    (void)os_range(SYS_madvise, address, size, MADV_WIPEONFORK);
 }
 
 bool os_bind(void *address, size_t size, unsigned node)
@@ -306,10 +209,7 @@ bool os_policy_is_default(void)
 
 void os_huge(void *address, size_t size, bool wanted)
 {
-    int saved = errno;
-
-    (void)raw_madvise(address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-    errno = saved;
+    (void)os_range(SYS_madvise, address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 void os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nanoseconds)

@@ -236,19 +236,17 @@ void topology_init(void)
     char buf[4096]; /* init runs once, at a moment with room on the stack */
     int saved = errno;
 
-    if (!topology.simulated) {
-        topology_read_possible(&topology, buf, sizeof(buf));
-        /* A test's files may say less than the kernel. */
-        if (topology_read_limits(&topology) && !*topology_root)
-            memcpy(topology.online_cpus, topology.possible_cpus, sizeof(topology.possible_cpus));
-        else
-            topology_read_online(&topology, buf, sizeof(buf));
-        if (topology_has_one_node())
-            topology_set_one_node(&topology, 1);
-        else
-            topology_read_all_nodes(&topology, 0, buf, sizeof(buf));
-        topology_settle(&topology);
-    }
+    topology_read_possible(&topology, buf, sizeof(buf));
+    /* A test's files may say less than the kernel. */
+    if (topology_read_limits(&topology) && !*topology_root)
+        memcpy(topology.online_cpus, topology.possible_cpus, sizeof(topology.possible_cpus));
+    else
+        topology_read_online(&topology, buf, sizeof(buf));
+    if (topology_has_one_node())
+        topology_set_one_node(&topology, 1);
+    else
+        topology_read_all_nodes(&topology, 0, buf, sizeof(buf));
+    topology_settle(&topology);
     errno = saved;
 }
 
@@ -307,37 +305,4 @@ __attribute__((cold)) unsigned topology_reread(void)
     topology.memory_nodes = now.memory_nodes;
     topology_settle(&topology);
     return changed;
-}
-
-__attribute__((cold)) void topology_set_memory(unsigned node, bool online)
-{
-    uint64_t bit = (uint64_t)1 << node;
-
-    if (online)
-        atomic_fetch_or(&topology.memory_nodes, bit);
-    else
-        atomic_fetch_and(&topology.memory_nodes, ~bit);
-    topology_settle(&topology);
-}
-
-/* ---- simulated CPUs ------------------------------------------------------------------------- */
-
-__thread unsigned topology_stated;
-
-unsigned topology_deal(void)
-{
-    static _Atomic unsigned dealt;
-    unsigned online = 0, skip, cpu = 0, last = 0;
-
-    for (unsigned i = 0; i < TOPOLOGY_CPUS_MAX / 64; i++)
-        online += (unsigned)__builtin_popcountll(topology.online_cpus[i]);
-    skip = atomic_fetch_add_explicit(&dealt, 1, memory_order_relaxed) % (online ? online : 1);
-    for (; cpu < topology.cpus; cpu++)
-        if (topology_is_online(&topology, cpu)) {
-            last = cpu; /* one of them may go meanwhile */
-            if (skip-- == 0)
-                break;
-        }
-    topology_stated = last + 1;
-    return last;
 }

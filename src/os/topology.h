@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * topology.h - CPUs and nodes as the kernel states them, or as a text states them for the whole
- * process (topology_text.h); read at start and when they change, without malloc.
+ * topology.h - CPUs and nodes as the kernel states them, read at start and when they change, without malloc; or a
+ * simulated machine's (sim/), which no shipped library has.
  *
  * CPU and node numbers may have gaps: tables are indexed by number and sized by the highest
  * possible one.  Cpusets and affinity do not shrink them, since they may change while we run;
@@ -27,29 +27,30 @@ enum {
 };
 
 struct topology {
-    unsigned cpus;                 /* highest possible CPU number + 1 */
-    unsigned nodes;                /* highest possible node number + 1 */
-    _Atomic unsigned allowed_cpus; /* in this thread's affinity at start; then: any thread's */
-    _Atomic unsigned memories;     /* nodes that have memory */
-    bool simulated;                /* a text states all this, threads state their CPUs */
-    _Atomic uint64_t online_nodes; /* bit per node */
-    _Atomic uint64_t memory_nodes; /* bit per node that has memory; never 0 */
-    uint64_t memory[TOPOLOGY_NODES_MAX];            /* bytes; 0 where the kernel states them */
-    uint64_t possible_cpus[TOPOLOGY_CPUS_MAX / 64]; /* bit per CPU */
-    _Atomic uint64_t online_cpus[TOPOLOGY_CPUS_MAX / 64]; /* of these; never none */
-    _Atomic uint8_t home_of_node[TOPOLOGY_NODES_MAX];     /* the nearest node with memory */
-    _Atomic uint8_t node_of_cpu[TOPOLOGY_CPUS_MAX]; /* of a CPU that is offline: the last known */
     /* Zeros where there is one node: neither is touched there.  From each node all nodes with memory, nearest
      * first: itself, then by distance and number. */
     _Atomic uint8_t near[TOPOLOGY_NODES_MAX][TOPOLOGY_NODES_MAX];
     _Atomic uint8_t distance[TOPOLOGY_NODES_MAX][TOPOLOGY_NODES_MAX];
+    _Atomic uint8_t node_of_cpu[TOPOLOGY_CPUS_MAX]; /* of a CPU that is offline: the last known */
+    uint64_t memory[TOPOLOGY_NODES_MAX];            /* bytes; 0 where the kernel states them */
+    /* What every start writes, beside the head of `percpu`. */
+    uint64_t possible_cpus[TOPOLOGY_CPUS_MAX / 64];       /* bit per CPU */
+    _Atomic uint64_t online_cpus[TOPOLOGY_CPUS_MAX / 64]; /* of these; never none */
+    _Atomic uint8_t home_of_node[TOPOLOGY_NODES_MAX];     /* the nearest node with memory */
+    unsigned cpus;                                        /* highest possible CPU number + 1 */
+    unsigned nodes;                                       /* highest possible node number + 1 */
+    _Atomic unsigned allowed_cpus; /* in this thread's affinity at start; then: any thread's */
+    _Atomic unsigned memories;     /* nodes that have memory */
+    bool simulated;                /* by sim/: a text states all this, threads state their CPUs */
+    _Atomic uint64_t online_nodes; /* bit per node */
+    _Atomic uint64_t memory_nodes; /* bit per node that has memory; never 0 */
 };
 
 extern struct topology topology __attribute__((visibility("hidden")));
 /* Stands before every path that is read: tests put their own sysfs there. */
 extern const char *topology_root __attribute__((visibility("hidden")));
 
-/* Reads what the kernel states, unless the topology is simulated. */
+/* Reads what the kernel states. */
 void topology_init(void);
 
 /* The cgroup's CPU quota now, in percent of one CPU; 0: none. */
@@ -63,9 +64,8 @@ void topology_settle(struct topology *t);
  * out.  How many CPUs and nodes are other than before.
  */
 unsigned topology_reread(void);
-/* The same of a CPU, or of a node's memory, of a simulated machine: now there, or not. */
+/* A CPU is there from now on, or is not. */
 void topology_set_cpu(unsigned cpu, bool online);
-void topology_set_memory(unsigned node, bool online);
 
 /* Of this process's machine. */
 static inline bool topology_has_node(int node)
@@ -112,24 +112,6 @@ static inline unsigned topology_near(unsigned node, unsigned i)
 {
     return atomic_load_explicit(i == 0 ? &topology.home_of_node[node] : &topology.near[node][i],
                                 memory_order_relaxed);
-}
-
-/* ---- where threads of a simulated topology are ----------------------------------------------- */
-
-/* The CPU that this thread states + 1; 0: it has stated none yet. */
-extern __thread unsigned topology_stated
-    __attribute__((visibility("hidden"), tls_model("initial-exec")));
-
-/* Gives this thread the next CPU in turn, of those that are online. */
-unsigned topology_deal(void);
-
-/* This thread's simulated CPU.  Threads that state none, or one that went offline since, are dealt
- * out to the CPUs in turn. */
-static inline unsigned topology_cpu(void)
-{
-    unsigned cpu = topology_stated - 1;
-
-    return topology_is_online(&topology, cpu) ? cpu : topology_deal();
 }
 
 #endif

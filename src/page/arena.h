@@ -40,8 +40,10 @@ struct arena_ask {
 void *arena_alloc(unsigned zone, const struct arena_ask *ask, bool *zeroed, void **meta);
 /* Never waits for a fork: what that keeps from being given back is left to its end. */
 void arena_free(void *run, size_t pages, void *meta, size_t meta_bytes);
+/* The same of a span, when a fork has the lock. */
+void arena_leave_span(void *span, size_t blocks);
 /* Gives back what was left, unless there is a fork. */
-void arena_settle_left(void);
+void arena_free_left(void);
 
 /* A run without a descriptor. */
 static inline void *arena_alloc_run(unsigned zone, size_t pages, size_t align_pages, bool nospin,
@@ -61,24 +63,6 @@ static inline void arena_free_run(void *run, size_t pages)
 /* Grows a run in place into the free pages behind it; false: no room. */
 bool arena_extend_run(void *run, size_t pages, size_t more);
 
-/* A slab: 2^order pages aligned to their size, and its descriptor. */
-static inline void *arena_alloc_slab(unsigned zone, unsigned order, bool dense, size_t meta_bytes,
-                                     bool nospin, void **meta)
-{
-    struct arena_ask ask = {.pages = 1u << order,
-                            .align = 1u << order,
-                            .dense = dense,
-                            .nospin = nospin,
-                            .meta_bytes = meta_bytes};
-
-    return arena_alloc(zone, &ask, NULL, meta);
-}
-
-static inline void arena_free_slab(void *slab, unsigned order, void *meta, size_t meta_bytes)
-{
-    arena_free(slab, (size_t)1 << order, meta, meta_bytes);
-}
-
 /* The granule number of a descriptor in its block, and back. */
 uint32_t arena_granule(const void *address, const void *meta);
 static inline void *arena_meta(const void *address, uint32_t granule)
@@ -95,11 +79,9 @@ size_t arena_trim(void);
  * what was goes back.  Pages in use stay where they are.
  */
 void arena_node_set(unsigned node, bool there);
-/* Pages of a zone come from its node, while that has some and no policy of the process's own stands
- * above that. */
-void arena_bind(unsigned zone);
 /*
- * The same of what the zone has taken since.  For typed caches, whose objects may be written to first by
+ * What a zone has taken comes from its node, while that has some and no policy of the process's own stands
+ * above that.  For typed caches, whose objects may be written to first by
  * another node's CPU; malloc makes no system call that libc's does not make, and its memory comes from
  * the node that writes to it first.
  */
@@ -122,8 +104,6 @@ size_t arena_used(void);
 
 /* Finds the window that blocks are taken in.  Fatal, with what it needs, if there is none. */
 void arena_init(void);
-/* Undoes it, while nothing was ever taken. */
-void arena_exit(void);
 /* fork: all arena locks, in order. */
 void arena_lock_all(void);
 void arena_unlock_all(void);

@@ -19,17 +19,21 @@ static unsigned block_next(const uint64_t *map, unsigned from, unsigned end, boo
     return end;
 }
 
+/* The bits of [*at, *at + *count) in the word of the first, which are passed. */
+static uint64_t block_mask(unsigned *at, unsigned *count)
+{
+    unsigned bit = *at % 64, n = 64 - bit < *count ? 64 - bit : *count;
+
+    *at += n;
+    *count -= n;
+    return ~(uint64_t)0 >> (64 - n) << bit;
+}
+
 static void block_fill(uint64_t *map, unsigned at, unsigned count, bool set)
 {
     while (count > 0) {
-        unsigned bit = at % 64, n = 64 - bit < count ? 64 - bit : count;
-        uint64_t mask = (n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << bit;
-        if (set)
-            map[at / 64] |= mask;
-        else
-            map[at / 64] &= ~mask;
-        at += n;
-        count -= n;
+        uint64_t *word = &map[at / 64], mask = block_mask(&at, &count);
+        *word = set ? *word | mask : *word & ~mask;
     }
 }
 
@@ -38,15 +42,13 @@ static unsigned block_count(const uint64_t *map, unsigned at, unsigned count)
     unsigned sum = 0;
 
     while (count > 0) {
-        unsigned bit = at % 64, n = 64 - bit < count ? 64 - bit : count;
-        uint64_t mask = (n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << bit;
+        unsigned from = at;
+        uint64_t word = map[at / 64], mask = block_mask(&at, &count);
         /* Mostly all or none; without the instruction a count is a call. */
-        if ((map[at / 64] & mask) == mask)
-            sum += n;
-        else if (map[at / 64] & mask)
-            sum += (unsigned)__builtin_popcountll(map[at / 64] & mask);
-        at += n;
-        count -= n;
+        if ((word & mask) == mask)
+            sum += at - from;
+        else if (word & mask)
+            sum += (unsigned)__builtin_popcountll(word & mask);
     }
     return sum;
 }
@@ -115,27 +117,16 @@ bool block_is_free(const struct block *block, unsigned at, unsigned pages)
 
 void block_measure(struct block *block)
 {
-    unsigned at = 0, longest = 0;
-
-    while ((at = block_next(block->free, at, BLOCK_PAGES, true)) < BLOCK_PAGES) {
-        unsigned end = block_next(block->free, at, BLOCK_PAGES, false);
-        if (end - at > longest)
-            longest = end - at;
-        at = end;
-    }
-    block->longest = (uint16_t)longest;
+    block->longest = 0;
+    for (unsigned at = 0, n; (n = block_next_run(block->free, &at)) > 0; at += n)
+        if (n > block->longest)
+            block->longest = (uint16_t)n;
 }
 
-void block_each_run(const uint64_t mask[BLOCK_WORDS],
-                    void (*release)(unsigned at, unsigned pages, void *arg), void *arg)
+unsigned block_next_run(const uint64_t mask[BLOCK_WORDS], unsigned *at)
 {
-    unsigned at = 0;
-
-    while ((at = block_next(mask, at, BLOCK_PAGES, true)) < BLOCK_PAGES) {
-        unsigned end = block_next(mask, at, BLOCK_PAGES, false);
-        release(at, end - at, arg);
-        at = end;
-    }
+    *at = block_next(mask, *at, BLOCK_PAGES, true);
+    return block_next(mask, *at, BLOCK_PAGES, false) - *at;
 }
 
 uint32_t block_take_meta(struct block *block, uint64_t *map, uint32_t granules)

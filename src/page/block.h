@@ -40,10 +40,10 @@ struct block {
     uint16_t shown;      /* pages from the first on that may be used, and that core dumps have */
     uint16_t meta_short; /* so many consecutive granules are not free; 0: not known */
     uint8_t kind;        /* RUNS: the zone_kind that it is cut for */
-    bool huge, plain;    /* huge pages were asked for, refused; or nothing was said */
-    bool home;           /* `huge` of the blocks around it: another value splits a mapping */
+    bool huge; /* huge pages were asked for; else they were refused, or nothing was said */
+    bool home; /* `huge` of the blocks around it: another value splits a mapping */
     uint32_t meta_hint, meta_high; /* granules: search start, one past the highest ever used */
-    int32_t far; /* blocks from here to where its pages were first mapped (page/zone_move.c) */
+    int32_t far; /* blocks from here to where its pages were first mapped (zone_set_far()) */
     /* Runs of many pages that begin in it (large/begin.c): their owners'.  0: none. */
     uint32_t big[BLOCK_BIG];
     uint64_t span_note; /* of the span that begins here, if one was ever written (arena_note()) */
@@ -60,9 +60,8 @@ void block_put(struct block *block, unsigned at, unsigned pages, bool dirty);
 bool block_is_free(const struct block *block, unsigned at, unsigned pages);
 /* Makes `longest` exact. */
 void block_measure(struct block *block);
-/* Calls release() for each run of pages in mask. */
-void block_each_run(const uint64_t mask[BLOCK_WORDS],
-                    void (*release)(unsigned at, unsigned pages, void *arg), void *arg);
+/* The next run of pages in a mask, from *at on; its pages, or 0. */
+unsigned block_next_run(const uint64_t mask[BLOCK_WORDS], unsigned *at);
 /* Consecutive granules, or 0 when the metadata is full, which the block remembers until some are put back. */
 uint32_t block_take_meta(struct block *block, uint64_t *map, uint32_t granules);
 void block_put_meta(struct block *block, uint64_t *map, uint32_t at, uint32_t granules);

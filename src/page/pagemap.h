@@ -90,6 +90,22 @@ static inline uint32_t pagemap_granule(uint32_t entry)
     return entry >> 16;
 }
 
+/* The number of an address's block; where a block and its metadata begin. */
+static inline uint32_t pagemap_index(const void *address)
+{
+    return (uint32_t)(((uintptr_t)address - pagemap.base) >> BLOCK_SHIFT);
+}
+
+static inline char *pagemap_block(uint32_t index)
+{
+    return (char *)pagemap.base + ((size_t)index << BLOCK_SHIFT);
+}
+
+static inline char *pagemap_meta(uint32_t index)
+{
+    return pagemap.meta + (size_t)index * BLOCK_META;
+}
+
 /* Zone and node of an address of the arena: a word a block, 16 blocks a cache line. */
 static inline unsigned pagemap_zone(const void *address)
 {

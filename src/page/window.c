@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * window.c - finds the window, maps what zones take of it with their part of the page map, and goes around what lies
+ * in the way.
+ */
 #include "page/window.h"
 
 #include "base/context.h"
@@ -50,87 +54,61 @@ enum window_part { WINDOW_ENTRIES, WINDOW_HEADERS, WINDOW_ZONES, WINDOW_PARTS };
 static const size_t window_bytes[WINDOW_PARTS] = {BLOCK_PAGES * sizeof(uint32_t), BLOCK_HEADER,
                                                   sizeof(uint32_t)};
 
+/* Blocks of objects go up from the middle, the library's own down. */
 struct window_side {
-    size_t at[WINDOW_PARTS]; /* offsets: a part is mapped from high's to low's */
+    uint32_t frontier;       /* block: up to there, or from there on, all are taken */
     uint32_t skip;           /* blocks to skip next */
+    size_t at[WINDOW_PARTS]; /* offsets that the parts are mapped to from the middle on */
 };
 
 static struct {
     struct lock lock;
-    bool reserved; /* a range of os_reserve() */
-    size_t page;   /* the kernel's */
-    struct window_side low, high;
+    bool reserved;              /* a range of os_reserve() */
+    size_t page;                /* the kernel's */
+    uint32_t blocks, middle;    /* all; the first of objects */
+    struct window_side side[2]; /* up, down */
+    char *part[WINDOW_PARTS];
     _Atomic size_t mapped;
 } window;
 
 /* ---- the parts ------------------------------------------------------------------------------ */
 
-static size_t window_round(size_t size)
+static size_t window_round(size_t size, size_t to)
 {
-    return (size + BLOCK_SIZE - 1) / BLOCK_SIZE * BLOCK_SIZE;
+    return (size + to - 1) / to * to;
 }
 
-static size_t window_pages(size_t size)
+static uint32_t window_choose_middle(uint32_t blocks)
 {
-    return (size + window.page - 1) / window.page * window.page;
+    blocks /= WINDOW_OWN_SHARE;
+    return blocks < WINDOW_ROUND ? blocks : blocks / WINDOW_ROUND * WINDOW_ROUND - WINDOW_ODD;
 }
 
-static size_t window_blocks(void)
+/* A window of so many bytes of blocks begins there; the bytes of all its parts. */
+static size_t window_place(uintptr_t base, size_t size)
 {
-    return pagemap.size >> BLOCK_SHIFT;
-}
+    size_t at = size + WINDOW_GAP;
 
-/* The first block of objects. */
-static uint32_t window_middle(void)
-{
-    return (uint32_t)((pagemap.middle - pagemap.base) >> BLOCK_SHIFT);
-}
-
-static uint32_t window_choose_middle(size_t size)
-{
-    size_t blocks = (size >> BLOCK_SHIFT) / WINDOW_OWN_SHARE;
-
-    return (uint32_t)(blocks < WINDOW_ROUND ? blocks
-                                            : blocks / WINDOW_ROUND * WINDOW_ROUND - WINDOW_ODD);
-}
-
-static char *window_part(enum window_part part)
-{
-    return part == WINDOW_ENTRIES   ? (char *)pagemap.entry
-           : part == WINDOW_HEADERS ? pagemap.header
-                                    : (char *)pagemap.zone;
-}
-
-/* Offsets of metadata, entries, headers, zones and of the end. */
-static void window_layout(size_t size, size_t at[5])
-{
-    size_t blocks = size >> BLOCK_SHIFT;
-
-    at[0] = size + WINDOW_GAP;
-    at[1] = at[0] + window_round(blocks * BLOCK_META) + WINDOW_GAP;
-    at[2] = at[1] + window_round(blocks * window_bytes[WINDOW_ENTRIES]) + WINDOW_GAP;
-    at[3] = at[2] + window_round(blocks * BLOCK_HEADER) + WINDOW_GAP;
-    at[4] = at[3] + window_round(blocks * window_bytes[WINDOW_ZONES]);
-}
-
-static void window_place(uintptr_t base, size_t size)
-{
-    size_t at[5];
-
-    window_layout(size, at);
+    window.blocks = (uint32_t)(size >> BLOCK_SHIFT);
+    window.middle = window_choose_middle(window.blocks);
     pagemap.base = base;
-    pagemap.middle = base + ((uintptr_t)window_choose_middle(size) << BLOCK_SHIFT);
+    pagemap.middle = base + ((uintptr_t)window.middle << BLOCK_SHIFT);
     pagemap.size = size;
-    pagemap.meta = (char *)base + at[0];
-    pagemap.entry = (uint32_t *)(void *)(base + at[1]);
-    pagemap.header = (char *)base + at[2];
-    pagemap.zone = (uint32_t *)(void *)(base + at[3]);
+    pagemap.meta = (char *)(base + at);
+    at += window_round((size_t)window.blocks * BLOCK_META, BLOCK_SIZE);
+    window.side[0] = window.side[1] = (struct window_side){window.middle, WINDOW_SKIP_MIN, {0}};
+    for (unsigned part = 0; part < WINDOW_PARTS; part++) {
+        window.part[part] = (char *)(base + at + WINDOW_GAP);
+        window.side[0].at[part] = window.side[1].at[part] =
+            window.middle * window_bytes[part] / window.page * window.page;
+        at += WINDOW_GAP + window_round(window.blocks * window_bytes[part], BLOCK_SIZE);
+    }
+    pagemap.entry = (uint32_t *)(void *)window.part[WINDOW_ENTRIES];
+    pagemap.header = window.part[WINDOW_HEADERS];
+    pagemap.zone = (uint32_t *)(void *)window.part[WINDOW_ZONES];
     atomic_store_explicit(&pagemap.low, 0, memory_order_relaxed);
     atomic_store_explicit(&pagemap.high, pagemap.middle - base, memory_order_relaxed);
-    window.low = window.high = (struct window_side){{0}, WINDOW_SKIP_MIN};
-    for (unsigned part = 0; part < WINDOW_PARTS; part++)
-        window.low.at[part] = window.high.at[part] =
-            window_middle() * window_bytes[part] / window.page * window.page;
+    return at;
 }
 
 static int window_map(void *address, size_t size)
@@ -154,16 +132,17 @@ static bool window_unmap(void *address, size_t size)
 /* Maps a part for blocks [first, first + n), next to what its side has of it. */
 static int window_cover(enum window_part part, uint32_t first, uint32_t n, bool top)
 {
-    size_t *low = &window.low.at[part], *high = &window.high.at[part];
-    size_t begin = top ? first * window_bytes[part] / window.page * window.page : *low;
-    size_t end = top ? *high : window_pages((first + n) * window_bytes[part]);
+    size_t *at = &window.side[top].at[part];
+    size_t to = top ? first * window_bytes[part] / window.page * window.page
+                    : window_round((first + n) * window_bytes[part], window.page);
+    size_t begin = top ? to : *at, end = top ? *at : to;
     int error;
 
     if (begin >= end)
         return 0;
-    error = window_map(window_part(part) + begin, end - begin);
+    error = window_map(window.part[part] + begin, end - begin);
     if (!error)
-        *(top ? high : low) = top ? begin : end;
+        *at = to;
     return error;
 }
 
@@ -174,101 +153,80 @@ static int window_cover_map(uint32_t first, uint32_t n, bool top)
 
     for (unsigned part = 0; !error && part < WINDOW_PARTS; part++)
         error = window_cover(part, first, n, top);
-    return error == EEXIST ? ENOMEM : error; /* no lookup could go around that */
-}
-
-static char *window_meta(uint32_t first)
-{
-    return pagemap.meta + (size_t)first * BLOCK_META;
-}
-
-static char *window_block(uint32_t first)
-{
-    return (char *)pagemap.base + ((size_t)first << BLOCK_SHIFT);
+    return error;
 }
 
 int window_retake(uint32_t first, uint32_t n)
 {
-    return window_map(window_block(first), (size_t)n << BLOCK_SHIFT);
+    return window_map(pagemap_block(first), (size_t)n << BLOCK_SHIFT);
 }
 
 bool window_give(uint32_t first, uint32_t n)
 {
-    return window_unmap(window_block(first), (size_t)n << BLOCK_SHIFT);
+    return window_unmap(pagemap_block(first), (size_t)n << BLOCK_SHIFT);
 }
 
 int window_take_meta(uint32_t first, uint32_t n)
 {
-    int error = window_map(window_meta(first), (size_t)n * BLOCK_META);
+    int error = window_map(pagemap_meta(first), (size_t)n * BLOCK_META);
 
     if (!error)
-        os_dump(window_meta(first), (size_t)n * BLOCK_META, false); /* it is not the program's */
+        os_dump(pagemap_meta(first), (size_t)n * BLOCK_META, false); /* it is not the program's */
     return error;
 }
 
 bool window_give_meta(uint32_t first, uint32_t n)
 {
-    return window_unmap(window_meta(first), (size_t)n * BLOCK_META);
+    return window_unmap(pagemap_meta(first), (size_t)n * BLOCK_META);
 }
 
-/* Blocks with their part of the map; 0, or why not, and then nothing is left but map. */
+/* Blocks with their part of the map; 0, or why not, and then nothing is left but map.  EEXIST: the blocks' place is taken;
+ * no lookup could go around the map's. */
 static int window_take_at(uint32_t first, uint32_t n, bool top)
 {
     int error = window_cover_map(first, n, top);
 
-    return error ? error : window_retake(first, n);
+    return !error ? window_retake(first, n) : error == EEXIST ? ENOMEM : error;
 }
 
 /* ---- the frontiers -------------------------------------------------------------------------- */
 
-static uint32_t window_low(void)
-{
-    return window_middle() +
-           (uint32_t)(atomic_load_explicit(&pagemap.low, memory_order_relaxed) >> BLOCK_SHIFT);
-}
-
-static uint32_t window_high(void)
-{
-    return (uint32_t)(atomic_load_explicit(&pagemap.high, memory_order_relaxed) >> BLOCK_SHIFT);
-}
-
 /* Blocks that the window has beyond a frontier. */
 static uint32_t window_room(bool top)
 {
-    return top ? window_high() : (uint32_t)window_blocks() - window_low();
+    uint32_t frontier = window.side[top].frontier;
+
+    return top ? frontier : window.blocks - frontier;
 }
 
-/* Release: a thread that sees the bound sees the mappings and stores below it. */
-static void window_advance(uint32_t first, uint32_t n, bool top)
+/* The blocks are the zone's, or none's (UINT8_MAX), and none of them is the first of a span.  Release: a thread that sees
+ * the bound sees the mappings and stores below it. */
+static void window_advance(uint32_t first, uint32_t n, bool top, unsigned zone)
 {
+    size_t low = (size_t)(first + n - window.middle) << BLOCK_SHIFT;
+
+    for (uint32_t i = first; i < first + n; i++)
+        pagemap.zone[i] = zone;
+    window.side[top].frontier = top ? first : first + n;
     if (top) {
         atomic_store_explicit(&pagemap.high, (size_t)first << BLOCK_SHIFT, memory_order_release);
         return;
     }
-    first += n - window_middle();
-    atomic_store_explicit(&pagemap.low, (size_t)first << BLOCK_SHIFT, memory_order_release);
+    atomic_store_explicit(&pagemap.low, low, memory_order_release);
     if (hooks_set.window_grew)
-        hooks_set.window_grew((size_t)first << BLOCK_SHIFT);
-}
-
-/* Says whose blocks are; none of them is the first of a span. */
-static void window_mark(uint32_t first, uint32_t n, unsigned zone)
-{
-    for (uint32_t i = first; i < first + n; i++)
-        pagemap.zone[i] = zone;
+        hooks_set.window_grew(low);
 }
 
 /* Something else lies at the frontier.  The map goes on over it: its entries say that nothing is. */
 static bool window_skip(bool top)
 {
-    struct window_side *side = top ? &window.high : &window.low;
+    struct window_side *side = &window.side[top];
     uint32_t room = window_room(top), n = side->skip < room ? side->skip : room;
-    uint32_t first = top ? window_high() - n : window_low();
+    uint32_t first = side->frontier - (top ? n : 0);
 
     if (n == 0 || window_cover_map(first, n, top) != 0)
         return false;
-    window_mark(first, n, UINT8_MAX);
-    window_advance(first, n, top);
+    window_advance(first, n, top, UINT8_MAX);
     if (side->skip < WINDOW_SKIP_MAX)
         side->skip *= 2;
     return true;
@@ -277,46 +235,39 @@ static bool window_skip(bool top)
 /* How many blocks from the frontier on are needed at least, and where they begin; false: no room. */
 static bool window_needed(const struct window_ask *ask, bool top, uint32_t *first, uint32_t *count)
 {
-    uint64_t base = pagemap.base >> BLOCK_SHIFT, low = window_low(), high = window_high(), at;
+    uint64_t base = pagemap.base >> BLOCK_SHIFT, frontier = window.side[top].frontier, at;
 
-    if (ask->need > window_room(top) + (ask->end - ask->next) || ask->align > window_blocks())
-        return false;
     if (top) {
-        if (ask->need > high)
+        if (ask->need > frontier)
             return false;
-        at = base + high - ask->need;
-        at -= at % ask->align;
+        at = (base + frontier - ask->need) / ask->align * ask->align;
         *first = (uint32_t)(at - base);
-        *count = (uint32_t)(high - *first);
+        *count = (uint32_t)frontier - *first;
         return at >= base;
     }
-    at = base + (ask->end == low ? ask->next : low);
-    at = (at + ask->align - 1) / ask->align * ask->align;
-    *first = (uint32_t)low;
-    *count = (uint32_t)(at + ask->need - base - low);
-    return at + ask->need <= base + window_blocks();
+    at = base + (ask->end == frontier ? ask->next : frontier);
+    at = (at + ask->align - 1) / ask->align * ask->align + ask->need;
+    *first = (uint32_t)frontier;
+    *count = (uint32_t)(at - base - frontier);
+    return at <= base + window.blocks;
 }
 
 /* As many as are wanted; where that is refused, as many as are needed. */
 static int window_try(const struct window_ask *ask, bool top, uint32_t *first, uint32_t *count)
 {
     uint32_t room = window_room(top), want = ask->want < room ? ask->want : room;
+    uint32_t from = top ? *first + *count - want : *first;
 
-    if (want > *count) {
-        uint32_t from = top ? *first + *count - want : *first;
-        if (window_take_at(from, want, top) == 0) {
-            *first = from;
-            *count = want;
-            return 0;
-        }
-    }
-    return window_take_at(*first, *count, top);
+    if (want <= *count || window_take_at(from, want, top) != 0)
+        return window_take_at(*first, *count, top);
+    *first = from;
+    *count = want;
+    return 0;
 }
 
 bool window_take(unsigned zone, const struct window_ask *ask, uint32_t *first, uint32_t *count)
 {
     bool top = zone >= pagemap.zones / 2;
-    struct window_side *side = top ? &window.high : &window.low;
     int error = ENOMEM;
 
     /* A handler may be on top of this lock's holder, under another zone's lock. */
@@ -329,9 +280,8 @@ bool window_take(unsigned zone, const struct window_ask *ask, uint32_t *first, u
         error = ENOMEM;
     }
     if (!error) {
-        window_mark(*first, *count, zone);
-        side->skip = WINDOW_SKIP_MIN;
-        window_advance(*first, *count, top);
+        window.side[top].skip = WINDOW_SKIP_MIN;
+        window_advance(*first, *count, top, zone);
     }
     lock_drop(&window.lock, LOCK_WINDOW);
     return !error;
@@ -345,28 +295,26 @@ bool window_take(unsigned zone, const struct window_ask *ask, uint32_t *first, u
  */
 static int window_probe(void)
 {
-    uint32_t first = window_middle();
-    int error = 0;
+    int error = window_cover_map(window.middle, 1, false);
 
-    for (unsigned part = 0; part < WINDOW_PARTS; part++)
-        if ((error = window_cover(part, first, 1, false)) ||
-            (error = window_cover(part, first - 1, 1, true)))
-            return error;
-    if (os_space_limit() == SIZE_MAX)
-        return 0;
-    error = window_retake(first, 1);
     if (!error)
-        (void)window_give(first, 1);
+        error = window_cover_map(window.middle - 1, 1, true);
+    if (error || os_space_limit() == SIZE_MAX)
+        return error;
+    error = window_retake(window.middle, 1);
+    if (!error)
+        (void)window_give(window.middle, 1);
     return error;
 }
 
 /* What of the map is mapped goes. */
 static void window_clear(void)
 {
-    for (unsigned part = 0; part < WINDOW_PARTS; part++)
-        if (window.low.at[part] > window.high.at[part])
-            (void)window_unmap(window_part(part) + window.high.at[part],
-                               window.low.at[part] - window.high.at[part]);
+    for (unsigned part = 0; part < WINDOW_PARTS; part++) {
+        size_t from = window.side[1].at[part], to = window.side[0].at[part];
+        if (to > from)
+            (void)window_unmap(window.part[part] + from, to - from);
+    }
 }
 
 static bool window_find(size_t size)
@@ -375,16 +323,14 @@ static bool window_find(size_t size)
         return false;
     for (size_t i = 0; i < sizeof(window_places) / sizeof(window_places[0]); i++) {
         uintptr_t low = window_places[i].low, places = (window_places[i].high - low) / BLOCK_SIZE;
-        for (int tries = 0; tries < WINDOW_TRIES; tries++) {
-            uintptr_t base = low + os_random() % places * BLOCK_SIZE;
-            int error;
-            window_place(base, size < window_places[i].size ? size : window_places[i].size);
+        int error = EEXIST; /* else there are no such addresses, or a limit refuses */
+        for (int tries = 0; error == EEXIST && tries < WINDOW_TRIES; tries++) {
+            (void)window_place(low + os_random() % places * BLOCK_SIZE,
+                               size < window_places[i].size ? size : window_places[i].size);
             error = window_probe();
-            if (error == 0)
+            if (!error)
                 return true;
             window_clear();
-            if (error != EEXIST) /* no such addresses, or a limit */
-                break;
         }
     }
     return false;
@@ -393,26 +339,24 @@ static bool window_find(size_t size)
 /* The second way: a range without access, as large as the kernel grants. */
 static bool window_reserve(size_t size)
 {
-    size_t at[5];
-    char *base;
+    char *base = NULL;
+    size_t bytes = 0;
 
     if (size > window_reserved_most)
         size = window_reserved_most;
     while (size / 2 >= window_least && size > os_space_limit() / 5 * 2)
         size /= 2; /* half and more is the program's own */
-    for (;; size /= 2) {
-        window_layout(size, at);
-        base = os_reserve(at[4], BLOCK_SIZE);
-        if (base || size / 2 < window_least)
-            break;
+    for (; !base && size >= window_least; size /= 2) {
+        bytes = window_place(0, size);
+        base = os_reserve(bytes, BLOCK_SIZE);
     }
     if (!base)
         return false;
     window.reserved = true;
-    window_place((uintptr_t)base, size);
+    (void)window_place((uintptr_t)base, pagemap.size);
     if (window_probe() == 0)
         return true;
-    os_unmap(base, at[4]);
+    os_unmap(base, bytes);
     return false;
 }
 
@@ -422,20 +366,16 @@ bool window_init(size_t size)
     window.mapped = 0;
     window.reserved = false;
     window.page = os_page_size();
-    if (!window_find(size) && !window_reserve(size)) {
-        memset(&pagemap, 0, sizeof(pagemap));
-        return false;
-    }
-    return true;
+    if (window_find(size) || window_reserve(size))
+        return true;
+    memset(&pagemap, 0, sizeof(pagemap));
+    return false;
 }
 
 void window_exit(void)
 {
-    size_t at[5];
-
-    window_layout(pagemap.size, at);
     if (window.reserved)
-        os_unmap((void *)pagemap.base, at[4]);
+        os_unmap((void *)pagemap.base, window_place(pagemap.base, pagemap.size));
     else
         window_clear();
     window.mapped = 0;

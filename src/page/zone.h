@@ -31,24 +31,14 @@ enum zone_growth { ZONE_SPANS = ZONE_KINDS, ZONE_TAILS };
 /* Blocks that were mapped for the zone and never used. */
 struct zone_tail {
     uint32_t next, end;
-    uint32_t fresh; /* while it grows: from here on core dumps have it still */
-    bool huge;      /* huge pages were asked for */
-};
-
-/*
- * A block set aside while a fork has the lock: its index above, below how many pages and granules are
- * taken of it, without the lock (zone_stock.c).
- */
-struct zone_stock {
-    _Atomic uint64_t word;
+    bool huge; /* huge pages were asked for */
 };
 
 /* A bit each of 64 blocks of the window, side by side: a small program's are on one page. */
 struct zone_bits {
     uint64_t free[ZONE_KINDS]; /* blocks in state FREE; by `huge` */
     uint64_t gone;             /* of these, blocks that are not mapped now */
-    uint64_t
-        meta; /* blocks whose metadata are mapped, gone ones among them; owners of objects read it */
+    uint64_t meta; /* metadata are mapped, of gone ones too; owners of objects read it */
 };
 
 struct zone {
@@ -78,8 +68,8 @@ struct zone {
     _Atomic uint32_t purging; /* threads giving pages back without the lock; changed under it */
     bool awaited;             /* a fork sleeps until there are none … */
     uint32_t given_up;        /* … but these, for which a fork waited in vain */
-    bool stocked;             /* blocks are set aside */
-    struct zone_stock stock[ZONE_STOCK];
+    _Atomic uint64_t
+        stock[ZONE_STOCK];   /* blocks set aside while a fork has the lock (zone_stock.c) */
     uint64_t purged, missed; /* bytes given back; bytes taken that were not warm */
 };
 
@@ -105,20 +95,10 @@ static inline struct block *zone_block(uint32_t index)
     return (struct block *)(void *)(pagemap.header + (size_t)index * BLOCK_HEADER);
 }
 
-static inline char *zone_meta(uint32_t index)
-{
-    return pagemap.meta + (size_t)index * BLOCK_META;
-}
-
 /* The map of a block's granules, which are its metadata. */
 static inline uint64_t *zone_granules(uint32_t index)
 {
-    return (uint64_t *)(void *)zone_meta(index);
-}
-
-static inline uint32_t zone_index(const void *address)
-{
-    return (uint32_t)(((uintptr_t)address - pagemap.base) >> BLOCK_SHIFT);
+    return (uint64_t *)(void *)pagemap_meta(index);
 }
 
 /* The page of an address, in its block. */
@@ -132,11 +112,6 @@ static inline uint32_t zone_block_index(const struct block *block)
     return (uint32_t)(((const char *)block - pagemap.header) / BLOCK_HEADER);
 }
 
-static inline char *zone_address(uint32_t index)
-{
-    return (char *)pagemap.base + ((size_t)index << BLOCK_SHIFT);
-}
-
 static inline struct zone *zone_of(const void *address)
 {
     return &zone_all.zone[pagemap_zone(address)];
@@ -148,6 +123,26 @@ static inline size_t zone_reserve(unsigned zone)
     size_t own = ZONE_RESERVE_OWN / PAGE_SIZE;
 
     return zone >= pagemap.zones / 2 && zone_all.reserve_pages > own ? own : zone_all.reserve_pages;
+}
+
+/* Pages of a block that are asked for, and where they are. */
+struct zone_cut {
+    const struct arena_ask *ask;
+    uint32_t granules; /* of the descriptor */
+    bool meta;         /* the block has to have metadata */
+    struct block *block;
+    unsigned at;      /* the first page */
+    uint32_t granule; /* where the descriptor is */
+};
+
+/* Finds such pages in a block; false: it has none that are free. */
+static inline bool zone_find(struct block *block, struct zone_cut *cut)
+{
+    int at = block_find(block, cut->ask->pages, cut->ask->align);
+
+    cut->block = block;
+    cut->at = (unsigned)at;
+    return at >= 0;
 }
 
 static inline unsigned zone_log2(unsigned n)
@@ -165,6 +160,25 @@ static inline bool zone_has_meta(const struct zone *zone, uint32_t index)
     return __atomic_load_n(&zone->map[index / 64].meta, __ATOMIC_RELAXED) >> index % 64 & 1;
 }
 
+/* Free blocks of 64 that are mapped. */
+static inline uint64_t zone_free_word(const struct zone *zone, uint32_t word)
+{
+    const struct zone_bits *bits = &zone->map[word];
+
+    return (bits->free[ZONE_LOOSE] | bits->free[ZONE_DENSE]) & ~bits->gone;
+}
+
+static inline bool zone_is_free(const struct zone *zone, uint32_t index)
+{
+    return zone_free_word(zone, index / 64) >> index % 64 & 1;
+}
+
+/* Of the library's own objects. */
+static inline bool zone_is_own(const struct zone *zone)
+{
+    return zone - zone_all.zone >= pagemap.zones / 2;
+}
+
 /* The zone's own; places that were skipped or lost are no zone's.  Atomic, since the rest of the word may
  * be written meanwhile: a span's length, by the thread that has it (large/begin.c). */
 static inline bool zone_owns(const struct zone *zone, uint32_t index)
@@ -179,91 +193,36 @@ static inline void zone_set_used(struct zone *zone, size_t pages)
     __atomic_store_n(&zone->used_pages, pages, __ATOMIC_RELAXED);
 }
 
-/* Puts a block of runs on the lists that its counts ask for; others on none. */
+/* Memory was mapped, or comes to the node, that may be of any (arena_bind_new()). */
+static inline void zone_note_unbound(struct zone *zone)
+{
+    if (zone_all.bind)
+        __atomic_store_n(&zone->unbound, true, __ATOMIC_RELAXED);
+}
+
+/* ---- zone.c: the lists of blocks, and their huge pages ---------------------------------------- */
+
+/* Puts a block of runs on the lists that its counts ask for; others on none.  One without a taken page is free. */
 void zone_file(struct zone *zone, struct block *block);
 void zone_mark_free(struct zone *zone, struct block *block);
 void zone_mark_used(struct zone *zone, struct block *block, enum block_state state);
-/* Pages left the free ones; `dirty` of them were warm, the rest came from the OS. */
-void zone_account_take(struct zone *zone, size_t pages, size_t dirty);
-/* Pages that the program has not asked for came from the OS: those of a huge page. */
-void zone_account_missed(struct zone *zone, size_t pages);
-/* The most warm pages that the zone may keep; its limit begins anew. */
-void zone_set_reserve(struct zone *zone, size_t pages);
-/*
- * Takes n blocks that were never used, the first at a multiple of `align` blocks; or -1.  They are free; for
- * spans they are part of one, and their headers are not written.
- */
-int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, unsigned kind);
-/* Undoes the last zone_grow() for spans, which gave these. */
-void zone_ungrow(struct zone *zone, uint32_t at, uint32_t n);
-/*
- * The first so many pages of a block, and more with them, may be used and are in core dumps.  Before they are
- * taken; false: the kernel has no mapping left, or a limit refuses.
- */
-bool zone_show(struct block *block, unsigned pages);
-/* There are no new ones: what is mapped for either kind is free for both. */
-void zone_open_tails(struct zone *zone);
-/* The block is the zone's, and its header says what it is: it was used, but not only by one span. */
-bool zone_has(const struct zone *zone, uint32_t index);
-/* The pages of all its blocks, and their metadata, come from its node. */
-void zone_bind(struct zone *zone);
-/*
- * A free block to cut into runs, with metadata or not: a warm one, an older one, or a new one; or NULL.  The pages
- * that are asked for may be used (zone_show()).
- */
-struct block *zone_take_block(struct zone *zone, enum zone_kind kind, const struct arena_ask *ask,
-                              bool meta);
-/* A free block with metadata, of a zone that may grow or not, that is of no list then; or NULL.  All of its pages
- * may be used. */
-struct block *zone_set_aside(struct zone *zone, bool grow);
-/* Of a block that is cut into runs from now on: the first touch makes all of a huge page resident. */
-void zone_count_huge(struct zone *zone, struct block *block);
-/* The forking thread sets blocks aside, or none where its node has no memory, and takes them back. */
-void zone_stock_init(struct zone *zone);
-void zone_stock_open(struct zone *zone, bool some);
-void zone_stock_close(struct zone *zone);
-/* Without the lock.  Pages of these blocks, and granules; NONE: they are used up; AGAIN: the fork
- * has ended, or is about to drop the lock. */
-enum zone_cut { ZONE_CUT_NONE, ZONE_CUT_AGAIN, ZONE_CUT_DONE };
-enum zone_cut zone_stock_cut(struct zone *zone, const struct arena_ask *ask, struct block **block,
-                             int *at, uint32_t *granule);
-/* Huge pages for blocks that are in use, or none; what is so already costs no call. */
-void zone_advise(uint32_t first, uint32_t n, bool huge);
 /* Advice on single blocks may still split mappings. */
 bool zone_may_split(void);
-/*
- * Free blocks are about to be taken: those that are gone are mapped again.  0; ENOMEM or EAGAIN: a limit
- * refuses that, and all is as before; EEXIST: the caller searches again, since some of them are lost for good.
- */
-int zone_remap(struct zone *zone, uint32_t first, uint32_t n);
-/* The same of one block that is gone, and of some behind it if these can be had, too. */
-int zone_remap_step(struct zone *zone, uint32_t first);
-/*
- * A block that is mapped gets its metadata if it has none.  0; ENOMEM or EAGAIN: a limit refuses that;
- * EEXIST: something else lies there, and the block is lost for good if it was free.
- */
-int zone_add_meta(struct zone *zone, struct block *block);
-/* Those of a run of blocks, all of which had some or none, are mapped or unmapped now. */
-void zone_set_meta(struct zone *zone, uint32_t first, uint32_t n, bool mapped);
-/* Something else lies in a free block's place or its metadata's: it is no block any more. */
-void zone_lose(struct zone *zone, uint32_t index);
-/* Unmaps a block that is taken and goes back next; false: the kernel refuses. */
-bool zone_unmap_taken(struct zone *zone, uint32_t index);
-/* Unmaps one free block without metadata, of those that are not this one, a clean one first; false: there is none. */
-bool zone_unmap_plain(struct zone *zone, uint32_t but);
-/* Unmaps free blocks, clean ones first; how many, `most` at most. */
-uint32_t zone_unmap_spare(struct zone *zone, uint32_t most);
-/* Unmaps clean blocks, as many as can be.  Drops the lock meanwhile. */
-void zone_unmap(struct zone *zone);
-/* The same once there are many, down to a share of what is in use. */
-void zone_settle_space(struct zone *zone);
-/* The resident pages of a free block move to one that was taken and has none; how many.  The free one has none
- * then. */
-unsigned zone_move(struct zone *zone, uint32_t to);
-/* The block was mapped anew. */
-void zone_forget_far(struct zone *zone, uint32_t index);
+/* The block has huge pages from here on, or none, once the kernel is told; false: that is so already. */
+bool zone_set_huge(struct block *block, bool huge);
+/* The same of blocks that are in use, and the kernel is told; what is so already costs no call. */
+void zone_advise(uint32_t first, uint32_t n, bool huge);
+
+/* ---- zone_warm.c: what stays resident ---------------------------------------------------------- */
+
+/* The most warm pages that the zone may keep; its limit begins anew. */
+void zone_set_reserve(struct zone *zone, size_t pages);
 /* The warm pages that the zone keeps while so many are in use. */
 size_t zone_limit(const struct zone *zone, size_t used);
+/* Pages left the free ones; `dirty` of them were warm, the rest came from the OS. */
+void zone_account_take(struct zone *zone, size_t pages, size_t dirty);
+/* Of a block that is cut into runs from now on: the first touch makes all of a huge page resident. */
+void zone_count_huge(struct zone *zone, struct block *block);
 /* Around what a thread does with taken pages or blocks without the lock. */
 void zone_begin_purge(struct zone *zone);
 void zone_end_purge(struct zone *zone);
@@ -275,6 +234,78 @@ bool zone_is_awaited(const struct zone *zone);
 /* Gives warm pages back down to `limit` pages; bytes.  Drops the lock meanwhile. */
 size_t zone_purge(struct zone *zone, size_t limit);
 /* The same down to the adaptive limit, once that is exceeded by an eighth. */
-void zone_settle(struct zone *zone);
+void zone_purge_more(struct zone *zone);
+
+/* ---- zone_space.c: what of its blocks and of their metadata is mapped --------------------------- */
+
+/* The block's pages come from so many blocks further on; false: that would be a mapping too many (block->far). */
+bool zone_set_far(struct zone *zone, uint32_t index, int32_t far);
+/* Something else lies in a free block's place or its metadata's: it is no block any more. */
+void zone_lose(struct zone *zone, uint32_t index);
+/* Unmaps clean blocks but for so many, as far as can be.  Drops the lock meanwhile. */
+void zone_unmap(struct zone *zone, uint32_t keep);
+/* Unmaps a block that is taken and goes back next; false: the kernel refuses. */
+bool zone_unmap_taken(struct zone *zone, uint32_t index);
+/* A limit refuses more: unmaps free blocks, clean ones first; how many, `most` at most.  `without`: no block that
+ * has metadata, and not this one; or ZONE_NO_BLOCK. */
+enum { ZONE_NO_BLOCK = -1 };
+uint32_t zone_unmap_spare(struct zone *zone, uint32_t most, int64_t without);
+/* Pages and blocks came back: what is beyond the limits goes. */
+void zone_trim(struct zone *zone);
+/*
+ * Free blocks are about to be taken: those that are gone are mapped again.  0; ENOMEM or EAGAIN: a limit
+ * refuses that, and all is as before; EEXIST: the caller searches again, since some of them are lost for good.
+ */
+int zone_remap(struct zone *zone, uint32_t first, uint32_t n);
+/* The same of one block that is gone, and of some behind it if these can be had, too. */
+int zone_remap_step(struct zone *zone, uint32_t first);
+/* Maps a block's metadata, with those of some beside it if these can be had, too: as window_take_meta(). */
+int zone_map_meta(struct zone *zone, uint32_t index);
+
+/* ---- zone_grow.c: blocks from the window -------------------------------------------------------- */
+
+/* The block is the zone's, and its header says what it is: it was used, but not only by one span. */
+bool zone_has(const struct zone *zone, uint32_t index);
+/* The pages of all its blocks, and their metadata, come from its node. */
+void zone_bind(struct zone *zone);
+/*
+ * The first so many pages of a block, and more with them, may be used and are in core dumps.  Before they are
+ * taken; false: the kernel has no mapping left, or a limit refuses.
+ */
+bool zone_show(struct block *block, unsigned pages);
+/*
+ * Takes n blocks that were never used, the first at a multiple of `align` blocks; or -1.  They are free; for
+ * spans they are part of one, and their headers are not written.
+ */
+int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, unsigned kind);
+/* Undoes the last zone_grow() for spans, which gave these. */
+void zone_ungrow(struct zone *zone, uint32_t at, uint32_t n);
+/* There are no new ones: what is mapped for either kind is free for both. */
+void zone_open_tails(struct zone *zone);
+
+/* ---- zone_take.c: free blocks ------------------------------------------------------------------- */
+
+/*
+ * A free block to cut into runs, with metadata or not: a warm one, an older one, or a new one; false: there is none.
+ * The pages that are asked for may be used (zone_show()).
+ */
+bool zone_take_block(struct zone *zone, enum zone_kind kind, struct zone_cut *cut);
+/* A free block with metadata, of a zone that may grow or not, that is of no list then; or NULL.  All of its pages
+ * may be used. */
+struct block *zone_set_aside(struct zone *zone, bool grow);
+/*
+ * A block that is mapped gets its metadata if it has none.  0; ENOMEM or EAGAIN: a limit refuses that;
+ * EEXIST: something else lies there, and the block is lost for good if it was free.
+ */
+int zone_add_meta(struct zone *zone, struct block *block);
+
+/* ---- zone_stock.c: pages while a fork has the lock ---------------------------------------------- */
+
+/* The forking thread sets blocks aside, or none where its node has no memory, and takes them back. */
+void zone_stock_open(struct zone *zone, bool some);
+void zone_stock_close(struct zone *zone);
+/* Without the lock.  Pages of these blocks, and granules; *done false: they are used up.  False: there is no fork, or it
+ * has ended, or is about to drop the lock. */
+bool zone_stock_cut(struct zone *zone, struct zone_cut *cut, bool *done);
 
 #endif

@@ -5,9 +5,9 @@
  * A step is a 64th of what the zone has of that kind, at most 1 GiB, or what is asked for.  So a zone of
  * less than 256 MiB has no step beyond its needs, and a larger limit never leaves less to the program.
  *
- * What is mapped and never used is left out of core dumps, and no access is allowed there: the tail, and of a zone's
- * first blocks the pages that were never taken.  So in a small program an overflow beyond what it uses is a fault.
- * Both go in the same steps, so they make no mapping more than one of them.
+ * Of a zone's first blocks the pages that were never taken are left out of core dumps, and no access is allowed
+ * there.  So in a small program an overflow beyond what it uses is a fault.  Both go in the same steps, so they make
+ * no mapping more than one of them.
  */
 #include "os/os.h"
 #include "page/window.h"
@@ -19,7 +19,7 @@ enum {
     ZONE_STEP_SHARE = 64,
     ZONE_STEP_MAX = 512,  /* blocks */
     ZONE_SHOW = 16,       /* core dumps have so many pages more at a time, */
-    ZONE_SHOW_FIRST = 32, /* and of a block that is opened when it is mapped so many at once */
+    ZONE_SHOW_FIRST = 32, /* and so many at once */
 };
 
 static unsigned zone_number(const struct zone *zone)
@@ -33,17 +33,6 @@ bool zone_has(const struct zone *zone, uint32_t index)
            zone_block(index)->state != BLOCK_UNUSED;
 }
 
-static void zone_bind_blocks(const struct zone *zone, uint32_t first, uint32_t n, bool meta)
-{
-    unsigned node = zone_number(zone) & (pagemap.zones / 2 - 1);
-
-    if (!topology_has_memory(node))
-        return;
-    (void)os_bind(zone_address(first), (size_t)n << BLOCK_SHIFT, node);
-    if (meta)
-        (void)os_bind(zone_meta(first), (size_t)n * BLOCK_META, node);
-}
-
 /* Its own and mapped; in the place of what is gone may lie what others have mapped. */
 static bool zone_can_bind(const struct zone *zone, uint32_t index)
 {
@@ -52,52 +41,34 @@ static bool zone_can_bind(const struct zone *zone, uint32_t index)
 
 void zone_bind(struct zone *zone)
 {
-    for (uint32_t i = zone->first, n; i < zone->end; i += n) {
+    unsigned node = zone_number(zone) & (pagemap.zones / 2 - 1);
+
+    for (uint32_t i = zone->first, n; i < zone->end && topology_has_memory(node); i += n) {
         bool own = zone_can_bind(zone, i), meta = zone_has_meta(zone, i);
         for (n = 1; i + n < zone->end && zone_can_bind(zone, i + n) == own &&
                     zone_has_meta(zone, i + n) == meta;)
             n++;
         if (own)
-            zone_bind_blocks(zone, i, n, meta);
+            (void)os_bind(pagemap_block(i), (size_t)n << BLOCK_SHIFT, node);
+        if (own && meta)
+            (void)os_bind(pagemap_meta(i), (size_t)n * BLOCK_META, node);
     }
 }
 
-/* Core dumps have the program's objects, and not the library's own: those blocks are left out as a whole. */
-static bool zone_is_own(const struct zone *zone)
+/* A block's pages behind the first ones are left out of core dumps, and have no access. */
+static void zone_hide(struct block *block)
 {
-    return zone_number(zone) >= pagemap.zones / 2;
-}
+    char *at = pagemap_block(zone_block_index(block)) + (size_t)ZONE_SHOW_FIRST * PAGE_SIZE;
+    size_t bytes = (size_t)(BLOCK_PAGES - ZONE_SHOW_FIRST) * PAGE_SIZE;
 
-static bool zone_dump(const struct zone *zone, uint32_t from, uint32_t to)
-{
-    size_t bytes = from < to ? (size_t)(to - from) << BLOCK_SHIFT : 0;
-
-    if (bytes == 0)
-        return true;
-    if (!os_unguard(zone_address(from), bytes))
-        return false;
-    if (!zone_is_own(zone))
-        os_dump(zone_address(from), bytes, true);
-    return true;
-}
-
-/* Blocks from one on, but not its first pages. */
-static void zone_hide(const struct zone *zone, uint32_t from, uint32_t to, unsigned pages)
-{
-    char *at = zone_address(from) + (size_t)pages * PAGE_SIZE;
-    size_t bytes;
-
-    if (from >= to)
-        return;
-    bytes = (size_t)(zone_address(to) - at);
-    if (!zone_is_own(zone))
-        os_dump(at, bytes, false);
+    os_dump(at, bytes, false);
     (void)os_forbid(at, bytes); /* refused: it stays as it is */
+    block->shown = ZONE_SHOW_FIRST;
 }
 
 bool zone_show(struct block *block, unsigned pages)
 {
-    char *at = zone_address(zone_block_index(block)) + (size_t)block->shown * PAGE_SIZE;
+    char *at = pagemap_block(zone_block_index(block)) + (size_t)block->shown * PAGE_SIZE;
     unsigned to = pages + pages / 4;
     size_t bytes;
 
@@ -114,15 +85,14 @@ bool zone_show(struct block *block, unsigned pages)
     return true;
 }
 
-/* Blocks are the zone's to use from here on; `shown`: core dumps have them. */
-static void zone_open(struct zone *zone, unsigned kind, uint32_t from, uint32_t to, bool shown)
+/* Blocks are the zone's to use from here on. */
+static void zone_open(struct zone *zone, unsigned kind, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++) {
         struct block *block = zone_block(i);
         memset(block->free, 0xff, sizeof(block->free));
-        block->nfree = block->longest = BLOCK_PAGES;
+        block->nfree = block->longest = block->shown = BLOCK_PAGES;
         block->huge = block->home = zone->tail[kind].huge;
-        block->shown = shown ? BLOCK_PAGES : 0;
         zone_mark_free(zone, block);
     }
     zone->opened += to - from;
@@ -150,11 +120,11 @@ static void zone_advise_step(struct zone *zone, unsigned kind, uint32_t first, u
     struct zone_tail *tail = &zone->tail[kind];
 
     if (zone_all.huge == ZONE_HUGE_NEVER)
-        os_huge(zone_address(first), (size_t)n << BLOCK_SHIFT, false);
+        os_huge(pagemap_block(first), (size_t)n << BLOCK_SHIFT, false);
     if (zone_all.huge != ZONE_HUGE_FULL || kind != ZONE_DENSE ||
         zone->mapped[ZONE_DENSE] - n < ZONE_SMALL_BLOCKS)
         return;
-    os_huge(zone_address(tail->next), (size_t)(tail->end - tail->next) << BLOCK_SHIFT, true);
+    os_huge(pagemap_block(tail->next), (size_t)(tail->end - tail->next) << BLOCK_SHIFT, true);
     tail->huge = true;
 }
 
@@ -169,21 +139,18 @@ static bool zone_step(struct zone *zone, unsigned kind, uint32_t n, uint32_t ali
     if (!zone_make_maps(zone) || !window_take(zone_number(zone), &ask, &first, &count))
         return false;
     if (first != tail->end) {
-        if (zone_dump(zone, tail->next, tail->end)) /* else it is lost */
-            zone_open(zone, kind, tail->next, tail->end, true);
+        zone_open(zone, kind, tail->next, tail->end);
         tail->next = first;
     }
     tail->end = first + count;
-    tail->fresh = first;
     zone->mapped[kind] += count;
-    if (zone_is_own(zone))
-        os_dump(zone_address(first), (size_t)count << BLOCK_SHIFT, false);
+    if (zone_is_own(zone)) /* core dumps have the program's objects */
+        os_dump(pagemap_block(first), (size_t)count << BLOCK_SHIFT, false);
     if (first < zone->first || zone->first == zone->end)
         zone->first = first;
     if (first + count > zone->end)
         zone->end = first + count;
-    if (zone_all.bind)
-        __atomic_store_n(&zone->unbound, true, __ATOMIC_RELAXED);
+    zone_note_unbound(zone);
     zone_advise_step(zone, kind, first, count);
     return true;
 }
@@ -192,9 +159,7 @@ void zone_open_tails(struct zone *zone)
 {
     for (unsigned kind = 0; kind < ZONE_TAILS; kind++) {
         struct zone_tail *tail = &zone->tail[kind];
-        if (!zone_dump(zone, tail->next, tail->end))
-            continue;
-        zone_open(zone, kind, tail->next, tail->end, true);
+        zone_open(zone, kind, tail->next, tail->end);
         tail->next = tail->end;
     }
 }
@@ -211,28 +176,18 @@ int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, unsigned kind)
     struct zone_tail *tail = &zone->tail[kind];
     uint64_t at = zone_aligned(tail->next, align);
     bool raw = kind == ZONE_SPANS;
-    bool shown = raw || zone->opened >= ZONE_SMALL_BLOCKS || zone_is_own(zone);
-    uint32_t to, hide;
-    bool fresh;
+    bool hide = !raw && zone->opened < ZONE_SMALL_BLOCKS && !zone_is_own(zone);
 
-    tail->fresh = tail->end;
     if (at + n > tail->end) {
         if (!zone_step(zone, kind, n, align))
             return -1;
         at = zone_aligned(tail->next, align);
     }
-    to = (uint32_t)at + n;
-    hide = shown ? to : tail->next;
-    if (!zone_dump(zone, tail->next, hide < tail->fresh ? hide : tail->fresh))
-        return -1;
-    fresh = !shown && hide >= tail->fresh;
-    zone_hide(zone, hide > tail->fresh ? hide : tail->fresh, tail->end,
-              fresh ? ZONE_SHOW_FIRST : 0);
-    zone_open(zone, kind, tail->next, raw ? (uint32_t)at : to, shown);
-    if (fresh)
-        zone_block(hide)->shown = ZONE_SHOW_FIRST;
+    zone_open(zone, kind, tail->next, (uint32_t)at + (raw ? 0 : n));
+    if (hide)
+        zone_hide(zone_block((uint32_t)at));
     zone->opened += raw ? n : 0;
-    tail->next = to;
+    tail->next = (uint32_t)at + n;
     return (int64_t)at;
 }
 

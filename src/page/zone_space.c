@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * zone_space.c - the address space of free blocks goes back to the OS, and is mapped again at the same
- * place when the blocks are taken.
+ * zone_space.c - what of a zone's blocks, and of their metadata, is mapped: the address space of free blocks goes
+ * back to the OS, and is mapped again at the same place when the blocks are taken.
  *
  * A free block without dirty pages is either mapped or gone (a bit in zone->map): then its pages are not
  * mapped, nor its metadata as a rule, but its header, its part of the page map and its word with the zone
@@ -11,6 +11,12 @@
  * Blocks go in runs of neighbours, from the top of the zone down, since threads that take blocks
  * search from the bottom up.  A run between mapped blocks makes one mapping two, and so does its
  * metadata; ZONE_HOLES bounds how many such holes the process has.
+ *
+ * Metadata are mapped for a block when the first slab is cut from it, or when something is first said of a run in
+ * it.  Spans have none but their headers: their blocks come from places of their own.  A bit a block (zone->map)
+ * says that its metadata are mapped; they stay so until the block is gone, whatever it is used for meanwhile.
+ * Each piece is a mapping.  Gaps between pieces are mapped, too, if they are short; the more pieces there
+ * are, the longer is what counts as short: a zone of n blocks has at most about sqrt(2 * ZONE_GAP_SHARE * n).
  */
 #include "os/os.h"
 #include "page/window.h"
@@ -25,29 +31,72 @@ enum {
     ZONE_STEP = 4,       /* of these, one in so many are mapped at a time */
     ZONE_HOLES = 128,    /* in the whole process; each is a mapping more, and one of metadata */
     ZONE_HOLE_WIDE = 4,  /* blocks: narrower runs get half of these at most */
+    ZONE_SEAMS = 1024,   /* between neighbours that are two mappings, process-wide */
+    ZONE_META_STEP = 8,  /* blocks: free ones beside the block get theirs in the same call */
+    ZONE_GAP_SHARE = 4,  /* of the number of pieces: gaps of so many blocks are filled */
 };
 
-static bool zone_gone_beside(const struct zone *zone, uint32_t index)
+/* ---- the bits of the map: blocks that are gone, and blocks with metadata ---------------------- */
+
+static uint32_t zone_beside(const struct zone *zone, uint32_t index, bool meta)
 {
-    return index >= zone->first && index < zone->end && zone_is_gone(zone, index);
+    if (index < zone->first || index >= zone->end)
+        return 0;
+    return meta ? zone_has_meta(zone, index) : zone_is_gone(zone, index);
 }
 
-/* How many holes more there are when the mapped run [first, first + n) goes: -1, 0 or 1. */
-static int zone_holes_more(const struct zone *zone, uint32_t first, uint32_t n)
+/* How many runs of such bits there are more when [first, first + n) gets them: -1, 0 or 1; fewer when it loses them. */
+static int zone_pieces(const struct zone *zone, uint32_t first, uint32_t n, bool meta)
 {
-    return 1 - (zone_gone_beside(zone, first - 1) ? 1 : 0) -
-           (zone_gone_beside(zone, first + n) ? 1 : 0);
+    return 1 - (int)zone_beside(zone, first - 1, meta) - (int)zone_beside(zone, first + n, meta);
 }
 
-/* Blocks of a run, all of which were mapped or all gone, are now the other. */
-static void zone_set_gone(struct zone *zone, uint32_t first, uint32_t n, bool gone)
+/* Blocks, all of which had the bit or all did not, are now the other. */
+static void zone_set(struct zone *zone, uint32_t first, uint32_t n, bool meta, bool set)
 {
-    uint32_t more = (uint32_t)zone_holes_more(zone, first, n);
+    int pieces = zone_pieces(zone, first, n, meta);
+    uint32_t more = (uint32_t)(set ? pieces : -pieces);
 
-    for (uint32_t i = first; i < first + n; i++)
-        zone->map[i / 64].gone ^= (uint64_t)1 << i % 64;
-    atomic_fetch_add_explicit(&zone_all.holes, gone ? more : -more, memory_order_relaxed);
+    for (uint32_t i = first; i < first + n; i++) {
+        uint64_t *word = meta ? &zone->map[i / 64].meta : &zone->map[i / 64].gone;
+        __atomic_store_n(word, *word ^ (uint64_t)1 << i % 64, __ATOMIC_RELAXED);
+    }
+    if (meta)
+        zone->meta_parts += more;
+    else
+        atomic_fetch_add_explicit(&zone_all.holes, more, memory_order_relaxed);
 }
+
+/* ---- seams ---------------------------------------------------------------------------------- */
+
+/* Each block knows where its pages come from (large/move.c): neighbours whose pages come from neighbours are one
+ * mapping.  Neighbours of a block with pages from so far away that make two mappings with it: 0 to 2. */
+static unsigned zone_seams(const struct zone *zone, uint32_t index, int32_t far)
+{
+    unsigned seams = 0;
+
+    if (index > zone->first)
+        seams += __atomic_load_n(&zone_block(index - 1)->far, __ATOMIC_RELAXED) != far;
+    if (index + 1 < zone->end)
+        seams += __atomic_load_n(&zone_block(index + 1)->far, __ATOMIC_RELAXED) != far;
+    return seams;
+}
+
+/* False: that would be a mapping too many. */
+bool zone_set_far(struct zone *zone, uint32_t index, int32_t far)
+{
+    struct block *block = zone_block(index);
+    uint32_t more = zone_seams(zone, index, far) - zone_seams(zone, index, block->far);
+
+    if ((int32_t)more > 0 &&
+        atomic_load_explicit(&zone_all.seams, memory_order_relaxed) + more > ZONE_SEAMS)
+        return false;
+    atomic_fetch_add_explicit(&zone_all.seams, more, memory_order_relaxed);
+    __atomic_store_n(&block->far, far, __ATOMIC_RELAXED);
+    return true;
+}
+
+/* ---- giving back ---------------------------------------------------------------------------- */
 
 /* Free blocks that stay mapped. */
 static uint32_t zone_share(const struct zone *zone)
@@ -57,39 +106,24 @@ static uint32_t zone_share(const struct zone *zone)
     return share < ZONE_KEEP_MIN ? ZONE_KEEP_MIN : share;
 }
 
-/* ---- giving back ---------------------------------------------------------------------------- */
-
-/* Free, mapped, and without a dirty page. */
-static bool zone_is_clean(const struct zone *zone, uint32_t i)
-{
-    uint64_t word =
-        (zone->map[i / 64].free[0] | zone->map[i / 64].free[1]) & ~zone->map[i / 64].gone;
-
-    return (word >> i % 64 & 1) && zone_block(i)->ndirty == 0;
-}
-
 /*
- * The highest run of clean blocks below `end`, at most `most` of them, all with metadata or all without; how
- * many, from *first on.
+ * The highest run of clean blocks (free, mapped, and without a dirty page) below `end`, at most `most` of them, all with
+ * metadata or all without; how many, from *first on.
  */
 static uint32_t zone_clean_run(const struct zone *zone, uint32_t end, uint32_t most,
                                uint32_t *first)
 {
     uint32_t n = 0;
 
-    while (end > zone->first && n < most) {
+    for (; end > zone->first && n < most; end--) {
         uint32_t i = end - 1;
-        if (n == 0 && i % 64 == 63 &&
-            !((zone->map[i / 64].free[0] | zone->map[i / 64].free[1]) & ~zone->map[i / 64].gone)) {
-            end = i - 63 > zone->first ? i - 63 : zone->first;
-            continue;
-        }
-        if (zone_is_clean(zone, i) &&
+        if (zone_is_free(zone, i) && zone_block(i)->ndirty == 0 &&
             (n == 0 || zone_has_meta(zone, i) == zone_has_meta(zone, end)))
             n++;
         else if (n > 0)
             break;
-        end = i;
+        else if (i % 64 == 63 && zone_free_word(zone, i / 64) == 0)
+            end = i - 62; /* the word's first */
     }
     *first = end;
     return n;
@@ -99,7 +133,7 @@ static bool zone_may_hole(const struct zone *zone, uint32_t first, uint32_t n)
 {
     uint32_t most = n >= ZONE_HOLE_WIDE ? ZONE_HOLES : ZONE_HOLES / 2;
 
-    return zone_holes_more(zone, first, n) <= 0 ||
+    return zone_pieces(zone, first, n, false) <= 0 ||
            atomic_load_explicit(&zone_all.holes, memory_order_relaxed) < most;
 }
 
@@ -117,9 +151,9 @@ LOCK_UNCHECKED static void zone_unmap_run(struct zone *zone, uint32_t first, uin
     lock_take(&zone->lock, LOCK_ARENA);
     zone_end_purge(zone);
     if (gone)
-        zone_set_gone(zone, first, n, true);
+        zone_set(zone, first, n, false, true);
     if (meta)
-        zone_set_meta(zone, first, n, false);
+        zone_set(zone, first, n, true, false);
     for (uint32_t i = first; i < first + n; i++) {
         if (meta)
             zone_block(i)->meta_high = 0;
@@ -127,11 +161,12 @@ LOCK_UNCHECKED static void zone_unmap_run(struct zone *zone, uint32_t first, uin
     }
 }
 
-static void zone_unmap_down_to(struct zone *zone, uint32_t keep)
+/* Zones of the library's own objects keep theirs: that is little, and growth there is rare. */
+void zone_unmap(struct zone *zone, uint32_t keep)
 {
     uint32_t end = zone->end, first, n;
 
-    while (!zone_is_awaited(zone) && zone->clean > keep &&
+    while (!zone_is_own(zone) && !zone_is_awaited(zone) && zone->clean > keep &&
            (n = zone_clean_run(zone, end, zone->clean - keep, &first)) > 0) {
         if (zone_may_hole(zone, first, n))
             zone_unmap_run(zone, first, n);
@@ -140,34 +175,23 @@ static void zone_unmap_down_to(struct zone *zone, uint32_t keep)
     zone->clean_left = zone->clean;
 }
 
-/* Zones of the library's own objects keep theirs: that is little, and growth there is rare. */
-static bool zone_may_unmap(const struct zone *zone)
-{
-    return zone->map && zone - zone_all.zone < pagemap.zones / 2;
-}
-
-void zone_unmap(struct zone *zone)
-{
-    if (zone_may_unmap(zone))
-        zone_unmap_down_to(zone, 0);
-}
-
-void zone_settle_space(struct zone *zone)
+void zone_trim(struct zone *zone)
 {
     uint32_t keep = zone_share(zone);
 
+    zone_purge_more(zone);
     if (zone->clean_left > zone->clean)
         zone->clean_left = zone->clean;
     /* What could not go the last time is not searched again for every block. */
-    if (zone->clean > 2 * keep && zone->clean > zone->clean_left + keep && zone_may_unmap(zone))
-        zone_unmap_down_to(zone, keep);
+    if (zone->clean > 2 * keep && zone->clean > zone->clean_left + keep)
+        zone_unmap(zone, keep);
 }
 
 bool zone_unmap_taken(struct zone *zone, uint32_t index)
 {
-    if (!zone_may_unmap(zone) || !window_give(index, 1))
+    if (zone_is_own(zone) || !window_give(index, 1))
         return false;
-    zone_set_gone(zone, index, 1, true);
+    zone_set(zone, index, 1, false, true);
     return true;
 }
 
@@ -176,52 +200,28 @@ __attribute__((cold)) static bool zone_unmap_free(struct zone *zone, uint32_t in
 {
     struct block *block = zone_block(index);
 
-    if (!window_give(index, 1))
+    if (!zone_may_hole(zone, index, 1) || !window_give(index, 1))
         return false;
     zone_mark_used(zone, block, BLOCK_SPAN);
     zone->warm_pages -= block->ndirty;
     zone->purged += (size_t)block->ndirty * PAGE_SIZE;
     block->ndirty = 0;
     memset(block->dirty, 0, sizeof(block->dirty));
-    zone_set_gone(zone, index, 1, true);
+    zone_set(zone, index, 1, false, true);
     zone_mark_free(zone, block);
     return true;
 }
 
-/* Of 64 blocks. */
-__attribute__((cold)) static uint32_t zone_unmap_word(struct zone *zone, uint32_t word,
-                                                      uint64_t free, bool dirty, uint32_t most)
+__attribute__((cold)) uint32_t zone_unmap_spare(struct zone *zone, uint32_t most, int64_t without)
 {
     uint32_t n = 0;
 
-    for (free &= (zone->map[word].free[0] | zone->map[word].free[1]) & ~zone->map[word].gone;
-         free && n < most; free &= free - 1) {
-        uint32_t i = word * 64 + (uint32_t)__builtin_ctzll(free);
-        if ((zone_block(i)->ndirty > 0) == dirty && zone_may_hole(zone, i, 1))
-            n += zone_unmap_free(zone, i);
-    }
+    for (unsigned dirty = 0; dirty < 2 && !zone_is_own(zone); dirty++)
+        for (uint32_t i = zone->end; i-- > zone->first && n < most;)
+            if (zone_is_free(zone, i) && (zone_block(i)->ndirty > 0) == dirty &&
+                (without == ZONE_NO_BLOCK || (i != without && !zone_has_meta(zone, i))))
+                n += zone_unmap_free(zone, i);
     return n;
-}
-
-__attribute__((cold)) uint32_t zone_unmap_spare(struct zone *zone, uint32_t most)
-{
-    uint32_t n = 0;
-
-    for (unsigned dirty = 0; dirty < 2 && zone_may_unmap(zone); dirty++)
-        for (uint32_t word = (zone->end + 63) / 64; word-- > zone->first / 64 && n < most;)
-            n += zone_unmap_word(zone, word, UINT64_MAX, dirty, most - n);
-    return n;
-}
-
-__attribute__((cold)) bool zone_unmap_plain(struct zone *zone, uint32_t but)
-{
-    for (unsigned dirty = 0; dirty < 2 && zone_may_unmap(zone); dirty++)
-        for (uint32_t word = (zone->end + 63) / 64; word-- > zone->first / 64;) {
-            uint64_t own = but / 64 == word ? (uint64_t)1 << but % 64 : 0;
-            if (zone_unmap_word(zone, word, ~(zone->map[word].meta | own), dirty, 1) > 0)
-                return true;
-        }
-    return false;
 }
 
 /* ---- taking again --------------------------------------------------------------------------- */
@@ -229,22 +229,19 @@ __attribute__((cold)) bool zone_unmap_plain(struct zone *zone, uint32_t but)
 /* A mapping anew has no advice, is in core dumps as a whole, and is bound to no node. */
 static void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
 {
-    zone_set_gone(zone, first, n, false);
+    zone_set(zone, first, n, false, false);
     zone->clean += n;
-    if (zone_all.bind)
-        __atomic_store_n(&zone->unbound, true, __ATOMIC_RELAXED);
+    zone_note_unbound(zone);
     for (uint32_t i = first, end = first + n, run; i < end; i += run) {
-        const struct block *block = zone_block(i);
-        bool huge = block->huge, plain = block->plain || zone_all.huge == ZONE_HUGE_NEVER;
-        for (run = 0; i + run < end; run++) {
-            struct block *next = zone_block(i + run);
-            zone_forget_far(zone, i + run);
-            if (next->huge != huge || next->plain != block->plain)
-                break;
-            next->shown = BLOCK_PAGES;
+        bool huge = zone_block(i)->huge;
+        for (run = 0; i + run < end && zone_block(i + run)->huge == huge; run++) {
+            if (zone_block(i + run)->far != 0)
+                (void)zone_set_far(zone, i + run, 0);
+            zone_block(i + run)->shown = BLOCK_PAGES;
         }
-        if (huge || plain) /* as before: so it is one mapping with what lies beside it */
-            os_huge(zone_address(i), (size_t)run << BLOCK_SHIFT, huge);
+        if (huge ||
+            zone_all.huge == ZONE_HUGE_NEVER) /* as before: one mapping with what lies beside it */
+            os_huge(pagemap_block(i), (size_t)run << BLOCK_SHIFT, huge);
     }
 }
 
@@ -255,11 +252,10 @@ void zone_lose(struct zone *zone, uint32_t i)
     zone_mark_used(zone, block, BLOCK_UNUSED);
     zone->warm_pages -= block->ndirty;
     if (zone_is_gone(zone, i))
-        zone_set_gone(zone, i, 1, false);
+        zone_set(zone, i, 1, false, false);
     else
         (void)window_give(i, 1);
-    if (block->huge != block->home)
-        atomic_fetch_sub_explicit(&zone_all.splits, 1, memory_order_relaxed);
+    (void)zone_set_huge(block, block->home);
     zone->opened--;
     pagemap.zone[i] = UINT8_MAX;
 }
@@ -329,4 +325,51 @@ int zone_remap_step(struct zone *zone, uint32_t first)
     n = zone_gone_run(zone, &first, end < zone->end ? end : zone->end);
     error = zone_remap(zone, first, n);
     return error && error != EEXIST && n > 1 ? zone_remap(zone, first, 1) : error;
+}
+
+/* ---- metadata ------------------------------------------------------------------------------- */
+
+/* The blocks without metadata from `at` on, downwards or up, if there are some behind these and few of these. */
+static uint32_t zone_gap(const struct zone *zone, uint32_t at, int step)
+{
+    for (uint32_t n = 0; n <= zone->meta_parts / ZONE_GAP_SHARE; n++, at += (uint32_t)step) {
+        if (at < zone->first || at >= zone->end || !zone_owns(zone, at))
+            return 0;
+        if (zone_has_meta(zone, at))
+            return n;
+    }
+    return 0;
+}
+
+/* The rest of the tail that a block came from, which is cut into slabs next, or some free blocks behind the block. */
+static uint32_t zone_meta_end(const struct zone *zone, uint32_t index)
+{
+    const struct zone_tail *tail = &zone->tail[ZONE_DENSE];
+    uint32_t end = index + 1;
+
+    while (end < zone->end && !zone_has_meta(zone, end) &&
+           ((end >= tail->next && end < tail->end) ||
+            (end < index + ZONE_META_STEP && zone_is_free(zone, end))))
+        end++;
+    return end;
+}
+
+static int zone_map_meta_of(struct zone *zone, uint32_t first, uint32_t end)
+{
+    int error = window_take_meta(first, end - first);
+
+    if (error)
+        return error;
+    zone_set(zone, first, end - first, true, true);
+    zone_note_unbound(zone);
+    return 0;
+}
+
+int zone_map_meta(struct zone *zone, uint32_t index)
+{
+    uint32_t end = zone_meta_end(zone, index);
+    int error =
+        zone_map_meta_of(zone, index - zone_gap(zone, index - 1, -1), end + zone_gap(zone, end, 1));
+
+    return error ? zone_map_meta_of(zone, index, index + 1) : 0;
 }

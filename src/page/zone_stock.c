@@ -20,14 +20,9 @@ enum {
     STOCK_GRANULE_SHIFT = 16,
     STOCK_INDEX_SHIFT = 32,
 };
-/* The words of a zone that no fork has, and of one that has no block to set aside. */
-static const uint64_t stock_closed = UINT64_MAX, stock_none = UINT64_MAX - 1;
-
-void zone_stock_init(struct zone *zone)
-{
-    for (unsigned i = 0; i < ZONE_STOCK; i++)
-        atomic_store_explicit(&zone->stock[i].word, stock_closed, memory_order_relaxed);
-}
+/* The words of a zone that no fork has, and of one that has no block to set aside; no other is as low, since a
+ * program's blocks do not begin with the window. */
+static const uint64_t stock_closed = 0, stock_none = 1;
 
 void zone_stock_open(struct zone *zone, bool some)
 {
@@ -36,9 +31,8 @@ void zone_stock_open(struct zone *zone, bool some)
         struct block *block = some ? zone_set_aside(zone, i < STOCK_LEAST) : NULL;
         uint64_t word = block ? (uint64_t)zone_block_index(block) << STOCK_INDEX_SHIFT : stock_none;
         /* Release: the block, to a thread that reads the word. */
-        atomic_store_explicit(&zone->stock[i].word, word, memory_order_release);
+        atomic_store_explicit(&zone->stock[i], word, memory_order_release);
     }
-    zone->stocked = true;
 }
 
 static unsigned stock_pages(uint64_t word)
@@ -80,56 +74,45 @@ static void zone_stock_account(struct zone *zone, uint64_t word)
 
 void zone_stock_close(struct zone *zone)
 {
-    for (unsigned i = ZONE_STOCK; zone->stocked && i-- > 0;) {
+    for (unsigned i = ZONE_STOCK; i-- > 0;) {
         uint64_t word =
-            atomic_exchange_explicit(&zone->stock[i].word, stock_closed, memory_order_acq_rel);
-        if (word != stock_none)
+            atomic_exchange_explicit(&zone->stock[i], stock_closed, memory_order_acq_rel);
+        if (word > stock_none)
             zone_stock_account(zone, word);
     }
-    zone->stocked = false;
 }
 
-/* Of one block. */
-static enum zone_cut zone_stock_cut_one(struct zone_stock *stock, unsigned pages, unsigned align,
-                                        unsigned granules, struct block **block, int *at,
-                                        uint32_t *granule)
+/* Of one block; *done: pages and granules of it are the caller's.  False: there is no fork any more. */
+static bool stock_cut(_Atomic uint64_t *stock, struct zone_cut *cut, bool *done)
 {
-    uint64_t word = atomic_load_explicit(&stock->word, memory_order_acquire), next;
-    unsigned first, meta;
+    const struct arena_ask *ask = cut->ask;
+    uint64_t word = atomic_load_explicit(stock, memory_order_acquire), next;
+    unsigned first, granule;
 
     do {
-        if (word == stock_closed)
-            return ZONE_CUT_AGAIN;
-        if (word == stock_none)
-            return ZONE_CUT_NONE;
-        first = (stock_pages(word) + align - 1) & ~(align - 1);
-        meta = stock_granules(word);
-        if (first + pages > BLOCK_PAGES || BLOCK_FIRST_GRANULE + meta + granules > BLOCK_GRANULES)
-            return ZONE_CUT_NONE;
-        next = (word >> STOCK_INDEX_SHIFT) << STOCK_INDEX_SHIFT |
-               (uint64_t)(meta + granules) << STOCK_GRANULE_SHIFT | (first + pages);
-    } while (!atomic_compare_exchange_weak_explicit(&stock->word, &word, next, memory_order_acq_rel,
+        first = (stock_pages(word) + ask->align - 1) & ~(ask->align - 1);
+        granule = BLOCK_FIRST_GRANULE + stock_granules(word);
+        if (word <= stock_none || first + ask->pages > BLOCK_PAGES ||
+            granule + cut->granules > BLOCK_GRANULES)
+            return word != stock_closed;
+        next = (word & ~(uint64_t)STOCK_PAGES) + ((uint64_t)cut->granules << STOCK_GRANULE_SHIFT) +
+               first + ask->pages;
+    } while (!atomic_compare_exchange_weak_explicit(stock, &word, next, memory_order_acq_rel,
                                                     memory_order_acquire));
-    *block = stock_block(word);
-    *at = (int)first;
-    *granule = BLOCK_FIRST_GRANULE + meta;
-    return ZONE_CUT_DONE;
+    cut->block = stock_block(word);
+    cut->at = first;
+    cut->granule = granule;
+    *done = true;
+    return true;
 }
 
-enum zone_cut zone_stock_cut(struct zone *zone, const struct arena_ask *ask, struct block **block,
-                             int *at, uint32_t *granule)
+bool zone_stock_cut(struct zone *zone, struct zone_cut *cut, bool *done)
 {
-    /* Slabs have no other place, large objects do (large/outside.h). */
-    unsigned granules = (unsigned)((ask->meta_bytes + ARENA_GRANULE - 1) / ARENA_GRANULE);
-    unsigned blocks = granules > 0 ? ZONE_STOCK : 1;
-    enum zone_cut cut = ZONE_CUT_NONE;
-
     if (!lock_has_fork(&zone->lock))
-        return ZONE_CUT_AGAIN;
-    if (zone - zone_all.zone >= pagemap.zones / 2)
-        return ZONE_CUT_NONE;
-    for (unsigned i = blocks; i-- > 0 && cut == ZONE_CUT_NONE;)
-        cut = zone_stock_cut_one(&zone->stock[i], ask->pages, ask->align, granules, block, at,
-                                 granule);
-    return cut;
+        return false;
+    /* Slabs have no other place, large objects do (large/outside.h). */
+    for (unsigned i = cut->granules > 0 ? ZONE_STOCK : 1; i-- > 0 && !*done && !zone_is_own(zone);)
+        if (!stock_cut(&zone->stock[i], cut, done))
+            return false;
+    return true;
 }

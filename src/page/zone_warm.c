@@ -89,9 +89,16 @@ static void zone_miss(struct zone *zone, size_t pages, size_t rise)
         zone->limit_pages = most;
 }
 
-void zone_account_missed(struct zone *zone, size_t pages)
+void zone_count_huge(struct zone *zone, struct block *block)
 {
+    size_t pages = (size_t)(BLOCK_PAGES - block->ndirty);
+
+    if (!block->huge || pages == 0)
+        return;
+    zone->warm_pages += pages;
     zone_miss(zone, pages, ZONE_RISE);
+    memcpy(block->dirty, block->free, sizeof(block->dirty));
+    block->ndirty = BLOCK_PAGES;
 }
 
 /*
@@ -153,11 +160,6 @@ void zone_end_purge(struct zone *zone)
     }
 }
 
-static void zone_release_run(unsigned at, unsigned pages, void *base)
-{
-    os_release((char *)base + (size_t)at * PAGE_SIZE, (size_t)pages * PAGE_SIZE);
-}
-
 /*
  * The kernel's pages may be larger than ours: one that holds dirty pages and is free as a whole goes
  * back whole, with the clean ones that were zeroed in place when it was not.  How many more there are.
@@ -187,13 +189,8 @@ LOCK_UNCHECKED static size_t zone_purge_block(struct zone *zone, struct block *b
     bool noted = atomic_load_explicit(&zone_all.noted, memory_order_relaxed);
     /* Or khugepaged would fill the holes again.  Decided under the lock, like all fields of a block:
        another thread may give back other pages of it meanwhile. */
-    bool split = !whole && block->huge && (!block->home || zone_may_split());
+    bool split = !whole && (!block->home || zone_may_split()) && zone_set_huge(block, false);
 
-    if (split) {
-        block->huge = false, block->plain = true;
-        atomic_fetch_add_explicit(&zone_all.splits, block->home ? 1 : (uint32_t)-1,
-                                  memory_order_relaxed);
-    }
     memcpy(mask, block->dirty, sizeof(mask));
     taken = pages + zone_widen(block, mask);
     for (int i = 0; i < BLOCK_WORDS; i++)
@@ -210,10 +207,11 @@ LOCK_UNCHECKED static size_t zone_purge_block(struct zone *zone, struct block *b
     lock_drop(&zone->lock, LOCK_ARENA);
 
     if (split)
-        os_huge(zone_address(index), BLOCK_SIZE, false);
-    block_each_run(mask, zone_release_run, zone_address(index));
+        os_huge(pagemap_block(index), BLOCK_SIZE, false);
+    for (unsigned at = 0, n; (n = block_next_run(mask, &at)) > 0; at += n)
+        os_release(pagemap_block(index) + (size_t)at * PAGE_SIZE, (size_t)n * PAGE_SIZE);
     if (meta && (block->meta_high > 0 || noted)) /* no granule is in use: zeros say so, too */
-        os_release(zone_meta(index), BLOCK_META);
+        os_release(pagemap_meta(index), BLOCK_META);
 
     lock_take(&zone->lock, LOCK_ARENA);
     zone_end_purge(zone);
@@ -223,7 +221,7 @@ LOCK_UNCHECKED static size_t zone_purge_block(struct zone *zone, struct block *b
         block->free[i] |= mask[i];
     block->nfree = (uint16_t)(block->nfree + taken);
     block_measure(block);
-    if (whole || (block->state == BLOCK_RUNS && block->nfree == BLOCK_PAGES))
+    if (whole)
         zone_mark_free(zone, block);
     else
         zone_file(zone, block);
@@ -265,7 +263,7 @@ bool zone_is_awaited(const struct zone *zone)
     return zone->awaited || lock_forked();
 }
 
-static void zone_settle_warm(struct zone *zone)
+void zone_purge_more(struct zone *zone)
 {
     size_t least = zone_least(zone), most = zone_most(zone), limit, slack, gone;
 
@@ -281,10 +279,4 @@ static void zone_settle_warm(struct zone *zone)
     zone->owed_pages += gone;
     limit = zone->limit_pages; /* of other threads meanwhile */
     zone->limit_pages = limit > least + gone / ZONE_FALL ? limit - gone / ZONE_FALL : least;
-}
-
-void zone_settle(struct zone *zone)
-{
-    zone_settle_warm(zone);
-    zone_settle_space(zone);
 }

@@ -18,7 +18,7 @@
 #endif
 
 struct percpu percpu HEAD_BSS;
-bool percpu_unkept;
+const char *percpu_refused;
 
 /* glibc 2.35 and later; absent elsewhere. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -55,8 +55,8 @@ static const char *percpu_refusal(void)
 {
     long commands;
 
-    if (topology.simulated)
-        return "the topology is simulated";
+    if (percpu_refused)
+        return percpu_refused;
     if (!PERCPU_HAS_SECTIONS)
         return "built without rseq sections";
     if (setting_number(SETTING_MODE) == PERCPU_ASKED_LOCKED)
@@ -68,8 +68,6 @@ static const char *percpu_refusal(void)
     commands = percpu_membarrier(MEMBARRIER_QUERY, 0, 0);
     if (commands < 0 || !(commands & MEMBARRIER_RSEQ))
         return "the kernel has no membarrier for rseq, or a sandbox forbids it";
-    if (percpu_unkept)
-        return "the object that holds the library may be unloaded";
     return NULL;
 }
 
@@ -131,7 +129,7 @@ static __attribute__((cold, noinline)) unsigned percpu_count_digits(void)
 static bool percpu_is_limited(void)
 {
     os_read_limits();
-    return !topology.simulated && (os_space_limit() < SIZE_MAX || os_is_data_limited());
+    return os_space_limit() < SIZE_MAX || os_is_data_limited();
 }
 
 static size_t percpu_areas_size(void)
@@ -178,20 +176,10 @@ void percpu_init(void)
     percpu_slot_init(0); /* no cache's: what is in no slab falls into the slow path */
 }
 
-__attribute__((cold)) void percpu_exit(void)
-{
-    os_unmap(percpu.areas - 2 * (size_t)PERCPU_AREA_SIZE, percpu_areas_size());
-    if (percpu.isolated)
-        os_unmap(percpu.isolated, TOPOLOGY_CPUS_MAX / 8);
-    memset(&percpu, 0, sizeof(percpu));
-}
-
-int percpu_cpu_asked(void)
+int percpu_cpu_machine(void)
 {
     int cpu = -1;
 
-    if (topology.simulated)
-        return (int)topology_cpu();
     if (&__rseq_offset && &__rseq_size && __rseq_size > 0)
         cpu = percpu_registered_cpu(__rseq_offset);
     return cpu < 0 ? vdso_cpu() : cpu;

@@ -99,20 +99,18 @@ enum {
 
 extern struct percpu percpu __attribute__((visibility("hidden")));
 
-/* Set before percpu_init(): sections of the library lie in an object that the loader may unload. */
-extern bool percpu_unkept __attribute__((visibility("hidden")));
+/* Static, set before percpu_init(): why there may be no sections, whatever the kernel says.  NULL: they may be. */
+extern const char *percpu_refused __attribute__((visibility("hidden")));
 
 /* Decides the mode.  Once, after topology_init(), before the first slot. */
 void percpu_init(void);
 
-/* Undoes percpu_init(), while no slot is in use and no other thread is in the library. */
-void percpu_exit(void);
-
 /* Slot `index` may be used from here on; it is open and without sheaves on every CPU. */
 void percpu_slot_init(unsigned index);
 
-/* In locked mode: what the C library or the simulated machine says. */
+/* In locked mode: percpu_cpu_machine(), what the C library says.  Of a simulated machine: what the thread states. */
 int percpu_cpu_asked(void);
+int percpu_cpu_machine(void);
 
 /* The CPU in the struct rseq that lies so far behind the thread pointer: percpu.rseq_offset, where the
  * number is negative for threads that are not registered, and for all in locked mode. */
@@ -123,7 +121,7 @@ static inline __attribute__((always_inline)) int percpu_registered_cpu(intptr_t 
     return (int)*(const volatile int32_t *)(const void *)(rseq + 4);
 }
 
-/* The CPU this thread runs on, or states (topology.h); negative when it is not registered. */
+/* The CPU this thread runs on, or states; negative when it is not registered. */
 static inline int percpu_cpu(void)
 {
     int cpu = percpu.rseq ? percpu_registered_cpu(percpu.rseq_offset) : percpu_cpu_asked();

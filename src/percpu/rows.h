@@ -25,8 +25,7 @@ enum {
 
 enum { ROWS_NO_CPU = -1 };
 
-/* Two sums that change together: how many, and of how many bytes.  By sections of their row's CPU, or by
- * atomic instructions. */
+/* Two sums that change together: how many, and of how many bytes.  site/rows_two.h. */
 struct rows_two {
     uint64_t count, bytes;
 } __attribute__((aligned(16)));
@@ -62,7 +61,6 @@ static inline void *rows_at(const void *word, unsigned shift, int cpu)
 int rows_atomic_cpu(void);
 
 void rows_add_slow(uint64_t *word, unsigned shift, uint64_t n);
-void rows_add_two_slow(struct rows_two *two, unsigned shift, uint64_t count, uint64_t bytes);
 
 /* Adds to this CPU's word.  The shift is a constant. */
 static inline __attribute__((always_inline)) void rows_add(uint64_t *word, const unsigned shift,
@@ -74,22 +72,8 @@ static inline __attribute__((always_inline)) void rows_add(uint64_t *word, const
     rows_add_slow(word, shift, n);
 }
 
-/* Adds to two words at once, so that what is counted is counted once and whole. */
-static inline __attribute__((always_inline)) void rows_add_two(struct rows_two *two,
-                                                               const unsigned shift, uint64_t count,
-                                                               uint64_t bytes)
-{
-    op_two more = {(long long)count, (long long)bytes};
-
-    if (__builtin_expect(
-            percpu.rseq && rseq_add_two(two, shift, percpu.rseq_offset, more) == RSEQ_DONE, 1))
-        return;
-    rows_add_two_slow(two, shift, count, bytes);
-}
-
 /* The sum of a word over all rows: exact for what came before, and for words that only grow never more
  * than what has come. */
 uint64_t rows_sum(const uint64_t *word, unsigned shift);
-struct rows_two rows_sum_two(const struct rows_two *two, unsigned shift);
 
 #endif

@@ -34,14 +34,9 @@ static struct stook_pool *bag_pool(const struct stook_kmem_bag *bag)
 /* The cache that an element must be of; NULL: it may be anything. */
 static struct stook_cache *bag_cache(const struct stook_pool *pool, const void *element)
 {
-    struct stook_cache *cache = pool->cache, *own;
-
-    if (!cache && !pool->asked)
-        return NULL;
-    own = slab_user_cache(element);
-    if (!cache || (own && own == atomic_load_explicit(&cache->twin, memory_order_acquire)))
-        return own;
-    return cache;
+    if (pool->cache || !pool->asked)
+        return pool->cache;
+    return slab_user_cache(element);
 }
 
 /* An element comes; NULL: it is refused, which was reported. */

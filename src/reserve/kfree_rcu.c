@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <stdint.h>
 
-/* What the RCU needs for an object of whole pages: beside it, since readers look at all of it. */
+/* The RCU's memory for an object of whole pages.  It is no part of the object, since readers may read all of that. */
 struct kfree_rcu {
     struct stook_rcu_head head;
     void *object;
@@ -31,7 +31,7 @@ static void kfree_rcu_done(struct stook_rcu_head *head)
     errno = saved;
 }
 
-/* They are few, and large or guarded: each begins its grace period at once. */
+/* Objects of whole pages and guarded ones are few, so each has a call of the RCU by itself. */
 static void kfree_rcu_large(void *object)
 {
     int saved = errno;

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * pool.c - stook_pool: a reserve in front of a cache, and threads that wait for its objects.  The protocol of counts,
+ * waiters and frees is in pool.h; bag.c uses the same reserve.
+ *
+ * An allocation tries the cache without reclaim, then the reserve, and waits in the end.  A free fills the reserve
+ * first if it is short; else it goes to the cache.
+ */
 #include "reserve/pool.h"
 
 #include "base/context.h"
@@ -41,7 +48,7 @@ static uint32_t pool_chunk_words(unsigned chunk)
     return chunk == 0 ? POOL_FIRST : (uint32_t)POOL_FIRST << (chunk - 1);
 }
 
-/* The array has at least so many words; false without memory. */
+/* Extends the array to at least that many words; false: out of memory. */
 static bool pool_extend(struct stook_pool *pool, uint32_t wanted)
 {
     for (;;) {
@@ -50,11 +57,11 @@ static bool pool_extend(struct stook_pool *pool, uint32_t wanted)
         _Atomic(void *) *none = NULL, *memory;
         if (words >= wanted)
             return true;
-        memory = os_map(words * sizeof(void *)); /* as many again */
+        memory = os_map(words * sizeof(void *)); /* doubles the array */
         if (!memory)
             return false;
         if (!atomic_compare_exchange_strong(&pool->chunk[chunk], &none, memory))
-            os_unmap(memory, words * sizeof(void *)); /* somebody else resizes too */
+            os_unmap(memory, words * sizeof(void *)); /* another thread has added this chunk */
         atomic_compare_exchange_strong(&pool->words, &words, 2 * words);
     }
 }
@@ -82,9 +89,9 @@ void pool_wake(struct stook_pool *pool, int n)
 }
 
 /*
- * Whether the counts are true.  If not, this is a child and they are its parent's: who comes first
- * counts anew, and others do without the reserve meanwhile.  A handler may have interrupted what
- * went on across the fork, and leaves it alone.
+ * Whether the counts are this process's.  After a fork they are still the parent's: the first call of the child
+ * counts the array's objects, and other threads do without the reserve meanwhile.  A nested call (a signal
+ * handler's) never counts: it may have interrupted a put or take that began before the fork and is between two steps.
  */
 static bool pool_is_current(struct stook_pool *pool, bool nested)
 {
@@ -92,7 +99,7 @@ static bool pool_is_current(struct stook_pool *pool, bool nested)
 
     if (__builtin_expect(forks == now, 1))
         return true;
-    /* A count that a fork cut off is as good as none. */
+    /* If another fork interrupted the count, `forks` differs from both values, and this process counts again. */
     if (nested || forks == (now | POOL_COUNTING) ||
         !atomic_compare_exchange_strong(&pool->forks, &forks, now | POOL_COUNTING))
         return false;
@@ -101,12 +108,12 @@ static bool pool_is_current(struct stook_pool *pool, bool nested)
     atomic_store_explicit(&pool->places, n, memory_order_relaxed);
     atomic_store_explicit(&pool->count, n, memory_order_relaxed);
     atomic_store(&pool->forks, now);
-    if (pool_waiting(pool) > 0) /* they did without meanwhile, and may be asleep */
+    if (pool_waiting(pool) > 0) /* threads that could not use the reserve meanwhile may sleep */
         pool_wake(pool, INT32_MAX);
     return true;
 }
 
-/* A pool of none takes one in for who waits. */
+/* A pool with min_objects 0 keeps one object while a thread waits for it. */
 static uint32_t pool_limit(const struct stook_pool *pool)
 {
     uint32_t min = atomic_load_explicit(&pool->min, memory_order_relaxed);
@@ -136,7 +143,7 @@ void pool_store(struct stook_pool *pool, uint32_t place, void *object)
     }
     for (uint32_t i = place % words;; i = i + 1 < words ? i + 1 : 0) {
         void *none = NULL;
-        /* Release: what the user wrote to it, for who takes it. */
+        /* Release: the taker sees what this thread wrote to the object. */
         if (!atomic_load_explicit(pool_word(pool, i), memory_order_relaxed) &&
             atomic_compare_exchange_strong_explicit(pool_word(pool, i), &none, object,
                                                     memory_order_acq_rel, memory_order_relaxed))
@@ -153,7 +160,7 @@ bool pool_has(struct stook_pool *pool, const void *object)
     return false;
 }
 
-/* Within the context.  False: it has enough. */
+/* Within the context.  False: the reserve is full. */
 static bool pool_put(struct stook_pool *pool, void *object, bool nested)
 {
     uint32_t place;
@@ -164,7 +171,7 @@ static bool pool_put(struct stook_pool *pool, void *object, bool nested)
     return put;
 }
 
-/* Within the context; NULL: it has none.  `keep`: so many stay. */
+/* Within the context.  NULL: the reserve holds `keep` objects or fewer. */
 static void *pool_take(struct stook_pool *pool, uint32_t keep, bool nested)
 {
     uint32_t count, i, words;
@@ -204,7 +211,7 @@ static bool pool_put_outside(struct stook_pool *pool, void *object)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* ThreadSanitizer knows no fences; what this one orders is no access of its kind. */
+/* ThreadSanitizer does not support fences.  The accesses that this one orders are those of sections, which it does not see. */
 static inline void pool_fence(void)
 {
 #ifndef __SANITIZE_THREAD__
@@ -212,7 +219,7 @@ static inline void pool_fence(void)
 #endif
 }
 
-/* What an earlier process left in the count is dropped. */
+/* If `waiters` still counts threads of the parent, they are dropped. */
 uint64_t pool_announce(struct stook_pool *pool)
 {
     uint64_t before = atomic_load_explicit(&pool->waiters, memory_order_relaxed), after;
@@ -221,8 +228,8 @@ uint64_t pool_announce(struct stook_pool *pool)
     do
         after = before >> 32 << 32 == process ? before + 1 : process + 1;
     while (!atomic_compare_exchange_weak(&pool->waiters, &before, after));
-    /* Counted, before it looks into slots, whose words are loaded without order.  Pairs with the fence
-     * in pool_free_to_cache(). */
+    /* The count is visible before this thread reads slots, whose words it loads without order.  Pairs with the
+     * fence in pool_free_to_cache(). */
     pool_fence();
     return process;
 }
@@ -232,13 +239,14 @@ void pool_withdraw(struct stook_pool *pool, uint64_t process)
     uint64_t before = atomic_load_explicit(&pool->waiters, memory_order_relaxed);
 
     do
-        if (before >> 32 << 32 != process) /* a handler forked: nobody counts on us here */
+        /* In a child that a handler forked, this thread was never counted. */
+        if (before >> 32 << 32 != process)
             return;
     while (!atomic_compare_exchange_weak(&pool->waiters, &before, before - 1));
 }
 
-/* Nanoseconds that a thread may sleep: not longer than until it looks again, nor than until then; 0 for
- * as long as it takes.  False: the time has come. */
+/* How many nanoseconds a thread may sleep before it tries again or reaches the deadline `until`; 0: until it is
+ * woken.  False: the deadline has passed. */
 static bool pool_sleep(uint64_t until, uint64_t *nanoseconds)
 {
     uint64_t now;
@@ -265,7 +273,7 @@ static void *pool_wait(struct stook_pool *pool, uint64_t until)
         uint32_t turn = atomic_load(&pool->turn);
         object = pool_take_outside(pool, 0);
         if (!object)
-            /* Reclaims: everybody's sheaves too. */
+            /* This may reclaim, which drains the sheaves of all CPUs. */
             object = accounted_alloc(pool->cache, STOOK_WAIT, 0, ACCOUNT_NOBODY);
         late = !object && !pool_sleep(until, &nanoseconds);
         if (!object && !late) {
@@ -280,8 +288,8 @@ static void *pool_wait(struct stook_pool *pool, uint64_t until)
 /* ---- alloc and free ------------------------------------------------------------------------- */
 
 /*
- * An object of the reserve: it was nobody's there, and is charged to whoever takes it; waiting does
- * not help one who is at his limit.
+ * Takes an object of the reserve, or waits for one.  An object in the reserve is charged to no group, so the call
+ * charges this thread's group first.  If that is at its limit the call fails: an object that is freed would not help.
  */
 static void *pool_alloc_reserve(struct stook_pool *pool, unsigned flags, uint64_t where,
                                 uint64_t until)
@@ -314,7 +322,7 @@ static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *
     void *object = accounted_alloc(pool->cache, flags | STOOK_NORECLAIM, where, ACCOUNT_CURRENT);
 
     if (object) {
-        errno = saved; /* a zone was used up perhaps, and another was not */
+        errno = saved; /* one zone may have been used up before another had memory */
         rows_add(pool_counter(pool, POOL_CAME), ROWS_LINE, 1);
         return object;
     }
@@ -384,7 +392,7 @@ void *stook_pool_alloc_until(struct stook_pool *pool, unsigned flags,
                : pool_alloc_slow(pool, flags, where_address(__builtin_return_address(0)), until);
 }
 
-/* What nobody has, by the hooks either, goes to the cache. */
+/* Returns objects that have no user to the cache.  If the cache has hooks, they are not charged and not traced. */
 static void pool_give_back(struct stook_cache *cache, uint32_t n, void **objects)
 {
     bool nested;
@@ -399,7 +407,7 @@ static void pool_give_back(struct stook_cache *cache, uint32_t n, void **objects
     context_leave();
 }
 
-/* The reserve lacks something, somebody waits, or this is a child. */
+/* A free while the reserve is short, a thread waits, or this is a forked child. */
 static __attribute__((noinline, cold)) void pool_free_slow(struct stook_pool *pool, void *object)
 {
     if (cache_hooks(pool->cache))
@@ -423,18 +431,18 @@ static inline void pool_free_to_cache(struct stook_pool *pool, void *object)
     if (__builtin_expect(stook_rseq_push(cache->head.slots, cache->head.rseq_offset, object), 1))
         return;
     if (__builtin_expect(cache->flags & (CACHE_DEBUG | CACHE_HARDENED), 0)) {
-        pool_free_slow(pool, object); /* it may refuse it */
+        pool_free_slow(pool, object); /* its checks may refuse the object */
         return;
     }
     stook_free(cache, object);
-    /* The slot is open again, before the waiters are looked at: who counted himself meanwhile may have
-     * found it closed.  Pairs with the fence in pool_announce(). */
+    /* The store that opened the slot is visible before stook_pool_free() reads `waiters`.  A thread that announced
+     * itself meanwhile may have found the slot closed, and skipped it.  Pairs with the fence in pool_announce(). */
     pool_fence();
 }
 
 /*
- * The reserve is short only while an object of it is out, and whoever frees that one sees it: its
- * taker counted before.
+ * The relaxed loads below may miss that the reserve became short meanwhile.  It is short only while an object that was
+ * taken from it is in use.  The thread that frees that object sees the lower count, since the taker lowered it before.
  */
 void stook_pool_free(struct stook_pool *pool, void *object)
 {
@@ -448,8 +456,8 @@ void stook_pool_free(struct stook_pool *pool, void *object)
                 atomic_load_explicit(&pool->forks, memory_order_relaxed) == pool_forks(),
             1)) {
         pool_free_to_cache(pool, object);
-        /* Who came to wait meanwhile has interrupted this CPU before looking at its sheaves, or
-         * sees the object. */
+        /* A thread that announces itself after this load interrupts this CPU (percpu_fence()) before it drains the
+         * CPU's sheaves, so it finds the object. */
         if (__builtin_expect(
                 (uint32_t)atomic_load_explicit(&pool->waiters, memory_order_relaxed) == 0, 1))
             return;
@@ -462,7 +470,7 @@ void stook_pool_free(struct stook_pool *pool, void *object)
 
 /* ---- a pool's life -------------------------------------------------------------------------- */
 
-/* Fills the reserve up to its limit, as far as memory allows; false: not so far. */
+/* Fills the reserve up to its limit; false: out of memory before that. */
 static bool pool_fill(struct stook_pool *pool)
 {
     void *objects[POOL_BATCH];
@@ -488,14 +496,14 @@ static bool pool_fill(struct stook_pool *pool)
         context_leave();
         for (size_t i = 0; i < put && pool_waiting(pool) > 0; i++)
             pool_wake(pool, 1);
-        if (put < n) { /* others have filled it */
+        if (put < n) { /* other threads have filled it */
             pool_give_back(pool->cache, (uint32_t)(n - put), objects + put);
             return true;
         }
     }
 }
 
-/* What the reserve has beyond `keep` goes back to the cache. */
+/* Returns the reserve's objects beyond `keep` to the cache. */
 static void pool_spill(struct stook_pool *pool, uint32_t keep)
 {
     void *object;

@@ -1,29 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool.h - objects in reserve, without a lock: a signal handler may interrupt any step here and
- * use the same pool, and a fork finds nothing held.
+ * pool.h - the reserve of a pool, and how threads wait for an object of it.
  *
- * The reserve is an array of words, each an object or NULL, and two counts around it:
+ * No operation takes a lock.  A signal handler may interrupt any step and use the same pool, and fork() never finds a
+ * lock of a pool held.
  *
- *   put:   a place: places + 1, while that is below the limit;
- *          a NULL word: compare-and-swap to the object;  count + 1
- *   take:  count - 1, while that is above 0;
- *          a word with an object: exchange for NULL;  places - 1
+ * The reserve is an array of words.  A word holds an object or NULL.  Two counts admit threads to it:
  *
- *   words with an object >= count + takers that have counted and not yet exchanged
- *   places               >= words with an object + putters that have a place and not yet a word
- *   limit                <= words of the array
+ *   count    objects that a taker may still claim
+ *   places   words that are full, or that a putter has claimed
  *
- * so whoever has counted finds a word, with steps that only others' progress can add to.  The array
- * grows by chunks that stay until the pool goes; where the counts start the search, it is short.
+ *   put:   claim a place: places + 1, if places is below the limit;
+ *          find a NULL word and store the object by compare-and-swap;
+ *          count + 1
+ *   take:  claim an object: count - 1, if count is above 0;
+ *          find a full word and exchange it for NULL;
+ *          places - 1
  *
- * Who waits announces it, notes the turn, looks once more everywhere, and sleeps while the turn
- * stays.  Who frees, then looks whether anybody waits: one of the two sees the other.  Each object
- * that is put wakes one sleeper, and a sleeper that wakes looks into the reserve first, so nobody
- * sleeps on while there is something in it.
+ *   full words  >= count + takers that have claimed an object and have not yet exchanged a word
+ *   places      >= full words + putters that have claimed a place and have not yet filled a word
+ *   limit       <= words of the array
  *
- * In a forked child other threads are gone in the middle of anything: the first use there that is
- * not a handler's counts anew what the array holds.
+ * Therefore a taker that has claimed an object finds a full word, and a putter that has claimed a place finds a NULL
+ * word.  A search takes more steps only if other threads have completed steps of theirs.  It begins at the index that
+ * the count gives, so it is short.  The array grows by chunks, which stay mapped until the pool is destroyed.
+ *
+ * A thread that waits, and one that frees:
+ *
+ *   waiter:  1. waiters + 1, a full fence
+ *            2. read turn
+ *            3. try the reserve, then the cache: reclaim drains the sheaves of all CPUs
+ *            4. sleep (futex) unless turn has changed since step 2
+ *            5. try the reserve; waiters - 1; without an object, begin again
+ *   free:    1. put the object into the reserve or the cache
+ *            2. read waiters
+ *            3. if there are any: turn + 1, wake one
+ *
+ * Each of the two publishes first and reads then, so one of them sees the other: the waiter finds the object, or the
+ * free finds the waiter and changes turn.  If turn changes between steps 2 and 4, futex() returns at once.
+ * A put into the reserve wakes one waiter, and a waiter that wakes tries the reserve first.  Therefore no waiter
+ * sleeps while the reserve holds an object.
+ *
+ * In a forked child the counts may be wrong: other threads of the parent may have been between two steps.  The first
+ * call there that did not interrupt another call of the library counts the array's objects (pool_is_current()).
  */
 #ifndef STOOK_RESERVE_POOL_H
 #define STOOK_RESERVE_POOL_H
@@ -40,29 +59,30 @@
 enum {
     POOL_FIRST = 64,   /* words of the first chunk; each further one doubles the array */
     POOL_CHUNKS = 19,  /* POOL_FIRST << 18 is STOOK_POOL_OBJECTS_MAX */
-    POOL_COUNTING = 1, /* a flag beside the number of forks: somebody counts anew */
+    POOL_COUNTING = 1, /* a flag in `forks`: a thread is counting the array's objects */
 };
 
 struct stook_pool {
-    /* What a call reads that meets no shortage; rarely written. */
-    struct stook_cache *cache; /* NULL: of a bag (bag.c) of something else */
-    _Atomic uint32_t turn;     /* a futex: changes when there may be something for a waiter */
-    _Atomic uint32_t
-        count; /* 8 to 15: nothing here that a call reads (percpu/percpu.h, struct sheaf) */
-    _Atomic uint64_t waiters; /* fork_count << 32 | threads */
-    _Atomic uint32_t min;     /* objects that the reserve should have */
-    _Atomic uint32_t forks;   /* 2 x fork_count when the counts were true */
+    /* This line holds the words that a free reads when nothing is short, and they are rarely written.  Bytes 8 to
+     * 15 are words that it does not read (percpu/percpu.h, struct sheaf). */
+    struct stook_cache *cache; /* NULL: a bag (bag.c) whose pointers are no objects of a cache */
+    _Atomic uint32_t turn;     /* a futex: changes when a waiter may find an object */
+    _Atomic uint32_t count;
+    _Atomic uint64_t waiters; /* fork_count << 32 | threads that wait */
+    _Atomic uint32_t min;     /* objects that the reserve should have: the limit of `places` */
+    _Atomic uint32_t forks;   /* 2 x fork_count when the counts were true, | POOL_COUNTING */
     _Atomic uint32_t places;
 
     _Atomic uint32_t words __attribute__((aligned(64))); /* of the array */
     _Atomic(_Atomic(void *) *) chunk[POOL_CHUNKS];
-    size_t asked; /* of a bag: bytes of each, objects of stook_kmalloc(); 0: they are not */
+    size_t asked; /* a bag of stook_kmalloc()'s objects: their size; else 0 */
     _Atomic(void *) first[POOL_FIRST] __attribute__((aligned(64)));
     uint64_t out[]
         __attribute__((aligned(64))); /* rows of ROWS_LINE: objects taken, objects freed */
 };
 
-/* Not the second word: a sheaf's size is there, and lines 4 KiB apart would be waited for. */
+/* The second word stays unused.  A sheaf's size has that offset, and a load waits for an earlier store to an address
+ * that differs by a multiple of 4 KiB (sheaf/sheaf.h). */
 enum pool_counter { POOL_CAME = 0, POOL_WENT = 2 };
 
 static inline uint64_t *pool_counter(struct stook_pool *pool, enum pool_counter word)
@@ -70,7 +90,7 @@ static inline uint64_t *pool_counter(struct stook_pool *pool, enum pool_counter 
     return (uint64_t *)rows_first(pool->out, ROWS_LINE) + word;
 }
 
-/* Objects that are out: exact once no thread takes or frees any. */
+/* Objects that are in use: exact while no thread allocates or frees one. */
 static inline int64_t pool_out(struct stook_pool *pool)
 {
     return (int64_t)(rows_sum(pool_counter(pool, POOL_CAME), ROWS_LINE) -
@@ -79,27 +99,29 @@ static inline int64_t pool_out(struct stook_pool *pool)
 
 /* An empty pool; NULL with errno E2BIG or ENOMEM. */
 struct stook_pool *pool_make(struct stook_cache *cache, unsigned min);
-/* What the reserve holds is forgotten. */
+/* Unmaps the pool.  Objects that the reserve still holds are not freed. */
 void pool_unmake(struct stook_pool *pool);
-/* Another limit; 0, or -1 with errno E2BIG or ENOMEM. */
+/* Sets the limit; 0, or -1 with errno E2BIG or ENOMEM. */
 int pool_set_min(struct stook_pool *pool, unsigned min);
 
-/* A place in the reserve, within the context; false: it is full.  Then what is put there; NULL gives the place back. */
+/* The two halves of a put, within the context.  pool_place() claims a place; false: the reserve is full.  pool_store()
+ * puts the object there; NULL gives the place up. */
 bool pool_place(struct stook_pool *pool, uint32_t *place, bool nested);
 void pool_store(struct stook_pool *pool, uint32_t place, void *object);
-/* Whether the reserve holds it; racy. */
+/* Whether the reserve holds the object; racy. */
 bool pool_has(struct stook_pool *pool, const void *object);
-/* Out of the reserve while it holds more than `keep`, or NULL. */
+/* Takes an object if the reserve holds more than `keep`; else NULL.  Outside the context. */
 void *pool_take_outside(struct stook_pool *pool, uint32_t keep);
 
-/* Counts this thread among those that wait, and no longer: with what pool_announce() returned. */
+/* Adds this thread to `waiters`; pool_withdraw() removes it, and takes the value that pool_announce() returned. */
 uint64_t pool_announce(struct stook_pool *pool);
 void pool_withdraw(struct stook_pool *pool, uint64_t process);
-/* Threads of this process that wait; wakes n of them. */
+/* How many threads of this process wait. */
 uint32_t pool_waiting(const struct stook_pool *pool);
+/* Changes turn and wakes n threads. */
 void pool_wake(struct stook_pool *pool, int n);
 
-/* Nanoseconds after which who waits looks again; 0: never.  Tests want no second chance. */
+/* Nanoseconds after which a waiting thread tries again without being woken; 0: never (tests). */
 extern uint64_t pool_nap __attribute__((visibility("hidden")));
 
 #endif

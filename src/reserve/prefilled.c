@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * prefilled.c - stook_sheaf_prefill() and the calls on such a sheaf (Linux: kmem_cache_prefill_sheaf()).
+ *
+ * A sheaf of the cache's capacity comes from this CPU's spare sheaf or the node's barn, and goes back there.  A larger
+ * one is allocated and freed.  A prefill charges all objects of the sheaf, so that allocating from it cannot fail.
+ */
 #include "reserve/prefilled.h"
 
 #include "base/context.h"
@@ -38,7 +44,7 @@ struct sheaf *prefilled_of(const struct stook_cache *cache, const struct stook_s
 
 /* ---- empty and ready-made sheaves ----------------------------------------------------------- */
 
-/* An empty sheaf for `size` objects; NULL without memory. */
+/* An empty sheaf for `size` objects; NULL: out of memory. */
 static struct sheaf *prefilled_make(unsigned size, unsigned node, bool nospin)
 {
     struct sheaf *sheaf;
@@ -87,7 +93,7 @@ static bool prefilled_put_spare(struct stook_cache *cache, struct sheaf *sheaf, 
 
     main = slot_close(percpu_offset(cache->index), &slot, nospin);
     if (main) {
-        put = !slot->spare;
+        put = !slot->spare && sheaf->size == sheaf->capacity;
         if (put)
             slot->spare = sheaf;
         slot_open(slot, main);
@@ -95,14 +101,12 @@ static bool prefilled_put_spare(struct stook_cache *cache, struct sheaf *sheaf, 
     return put;
 }
 
-/* A sheaf of the cache's capacity, with objects where that costs no filling. */
+/* A sheaf of the cache's capacity: full if this CPU or the barn has one, else empty. */
 static struct sheaf *prefilled_find(struct stook_cache *cache, unsigned node, bool nospin)
 {
     struct sheaf *sheaf = prefilled_take_spare(cache, nospin), *none = NULL;
 
     stat_add(cache, sheaf ? STAT_sheaf_prefill_fast : STAT_sheaf_prefill_slow, 1);
-    if (sheaf && sheaf->capacity != cache_capacity(cache))
-        sheaf_restore(cache, sheaf); /* it was flushed step by step */
     if (!sheaf)
         sheaf = barn_get_full(cache, node, &none, nospin);
     if (!sheaf && topology.home_of_node[node] != node)
@@ -115,8 +119,8 @@ static struct sheaf *prefilled_find(struct stook_cache *cache, unsigned node, bo
 }
 
 /*
- * Back to this CPU (true), or to the barn of the node that its objects are of.  Objects of several
- * nodes go home one by one: a mixed sheaf is of use to nobody.
+ * Returns a sheaf to this CPU (true), or to the barn of its objects' node (false).  If its objects are of several
+ * nodes, they are freed to their slabs first, since a barn keeps objects of its own node.
  */
 static bool prefilled_keep(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 {
@@ -136,7 +140,7 @@ static bool prefilled_keep(struct stook_cache *cache, struct sheaf *sheaf, bool 
     return false;
 }
 
-/* What nobody has any more: of the cache's capacity, or oversize.  True: this CPU has it. */
+/* Releases a sheaf that no caller holds.  True: this CPU keeps it. */
 static bool prefilled_drop(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 {
     uint64_t touches = slab_counts.touches;
@@ -144,7 +148,7 @@ static bool prefilled_drop(struct stook_cache *cache, struct sheaf *sheaf, bool 
     bool kept = false;
 
     sheaf->next = NULL;
-    /* One that came from a slot or a barn may have more room than that. */
+    /* The capacity may also differ because the cache's has changed since the prefill. */
     if (sheaf->capacity == cache_capacity(cache)) {
         kept = prefilled_keep(cache, sheaf, nospin);
     } else {
@@ -169,7 +173,7 @@ static bool prefilled_release(struct stook_cache *cache, unsigned flags, struct 
 
 /* ---- filling -------------------------------------------------------------------------------- */
 
-/* The objects from `had` on go back. */
+/* Frees the objects from index `had` on. */
 static void prefilled_cut(struct stook_cache *cache, struct sheaf *sheaf, uint32_t had, bool nospin)
 {
     bool nested = context_enter();
@@ -182,8 +186,8 @@ static void prefilled_cut(struct stook_cache *cache, struct sheaf *sheaf, uint32
 }
 
 /*
- * Who fills a sheaf pays for what is in it, so that taking from it cannot fail.  At a limit it is
- * filled no further than asked for.  False with errno: the objects from `had` on went back.
+ * Charges the objects from `had` on to this thread's group.  If the group is near its limit, the sheaf keeps only the
+ * `size` objects that the caller requested.  False with errno: the objects from `had` on were freed.
  */
 static bool prefilled_charge(struct stook_cache *cache, unsigned flags, struct sheaf *sheaf,
                              uint32_t had, uint32_t size)
@@ -195,7 +199,7 @@ static bool prefilled_charge(struct stook_cache *cache, unsigned flags, struct s
 
     if (!cache_hooks(cache))
         return true;
-    /* What is more than was asked for is not worth a reclaim. */
+    /* Objects beyond the request are not worth a reclaim. */
     if (n > least &&
         !account_begin(cache, &account, n, flags | STOOK_NORECLAIM, 0, ACCOUNT_CURRENT)) {
         n = least;
@@ -214,7 +218,7 @@ static bool prefilled_charge(struct stook_cache *cache, unsigned flags, struct s
     return true;
 }
 
-/* At least `size` objects in the sheaf, and up to its capacity if memory allows.  False: as it was. */
+/* Fills the sheaf up to its capacity, as far as memory allows.  False: it cannot have `size` objects, and is unchanged. */
 static bool prefilled_fill(struct stook_cache *cache, unsigned flags, struct sheaf *sheaf,
                            unsigned size)
 {
@@ -248,7 +252,7 @@ struct prefilled_wish {
     struct stook_cache *cache;
     struct sheaf *sheaf;
     unsigned size;
-    bool nospin, ready; /* ready: with objects, where they cost nothing */
+    bool nospin, ready; /* ready: try prefilled_find() first */
 };
 
 static bool prefilled_attempt(void *arg)
@@ -257,7 +261,7 @@ static bool prefilled_attempt(void *arg)
     unsigned node = percpu_node(percpu_cpu());
 
     wish->sheaf = wish->ready ? prefilled_find(wish->cache, node, wish->nospin) : NULL;
-    /* What is ready may be of a capacity that the cache had before. */
+    /* A sheaf of the slot or barn may have a capacity that the cache had before. */
     if (wish->sheaf && wish->sheaf->capacity < wish->size) {
         stat_add(wish->cache, STAT_free_fastpath, wish->sheaf->size);
         barn_return(wish->cache, node, wish->sheaf, wish->nospin);
@@ -268,7 +272,7 @@ static bool prefilled_attempt(void *arg)
     return wish->sheaf != NULL;
 }
 
-/* A sheaf for `size` objects; reclaims for its own memory where it may.  NULL with ENOMEM. */
+/* A sheaf for `size` objects.  It reclaims memory for the sheaf itself if the flags allow that.  NULL with ENOMEM. */
 static struct sheaf *prefilled_get(struct stook_cache *cache, unsigned flags, unsigned size,
                                    bool ready)
 {

@@ -2,9 +2,9 @@
 /*
  * prefilled.h - sheaves that callers hold (struct stook_sheaf is a struct sheaf).
  *
- * While a caller has it, `next` is the cache's address, which tells whose it is, and `capacity` is
- * what it was made for: the cache's, or more for an oversize one.  Oversize sheaves with more room
- * than the largest class of sheaves has are large objects of the arena.
+ * While a caller holds a sheaf, `next` is the address of its cache, which identifies it, and `capacity` is the number of
+ * objects that it has room for: the cache's capacity, or more.  A sheaf beyond the largest class of sheaves is a large
+ * object of the arena.
  */
 #ifndef STOOK_RESERVE_PREFILLED_H
 #define STOOK_RESERVE_PREFILLED_H
@@ -13,7 +13,7 @@
 
 #include <stook/sheaf.h>
 
-/* The sheaf behind the public name, checked: the caller has it, and it is of this cache. */
+/* The sheaf behind the public name.  Aborts if the caller does not hold it, or it is another cache's. */
 struct sheaf *prefilled_of(const struct stook_cache *cache, const struct stook_sheaf *sheaf);
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * rcu.c - stook_free_rcu(), stook_rcu_barrier() and the callbacks of the program's RCU.  rcu.h has the path of an
+ * object.  rcu_ops.c has the stack of full sheaves, rcu_hand.c passes them on, rcu_loose.c has objects without a sheaf.
+ */
 #include "reserve/rcu.h"
 
 #include "base/grow.h"
@@ -27,8 +31,8 @@
 
 enum {
     RCU_TURNS = 4,
-    RCU_SLAB_ROUNDS = 4, /* grace periods that slabs take at most: one waits, one follows */
-    RCU_LEAST = 3 * RCU_RIDE_WORDS, /* smaller sheaves get the ride besides, not out of theirs */
+    RCU_SLAB_ROUNDS = 4, /* grace periods that a drain waits for: one batch waits, one follows */
+    RCU_LEAST = 3 * RCU_RIDE_WORDS, /* smaller sheaves get extra words for the ride */
 };
 
 static _Atomic unsigned rcu_state;
@@ -39,9 +43,9 @@ enum { RCU_UNSET, RCU_SETTING, RCU_SET };
  */
 static bool rcu_sections;
 
-/* By the cache's index, beside it: nothing here is read or written while a cache defers nothing. */
+/* By the cache's index.  It is no part of struct stook_cache, since most caches defer nothing and never touch it. */
 static struct rcu_cache {
-    _Atomic bool used; /* a slot of it may have an rcu sheaf */
+    _Atomic bool used; /* a slot of the cache may have an rcu sheaf */
     _Atomic uint64_t sheaves, pushed, loose, barn, flushed;
 } rcu_caches[STOOK_CACHES_MAX] LARGE_BSS;
 static _Atomic unsigned rcu_caches_end; /* the highest that was ever used + 1 */
@@ -59,7 +63,7 @@ bool rcu_is_set(void)
 
 /* ---- to the RCU and back -------------------------------------------------------------------- */
 
-/* A sheaf as the cache's others are, or NULL: it went, and its objects to the slabs. */
+/* Gives a sheaf the cache's present capacity.  NULL: it cannot have that, and its objects and itself were freed. */
 static struct sheaf *rcu_restore(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 {
     uint32_t capacity = cache_capacity(cache);
@@ -76,8 +80,8 @@ static struct sheaf *rcu_restore(struct stook_cache *cache, struct sheaf *sheaf,
 }
 
 /*
- * The node whose barn a sheaf goes to: the one it was filled on, or the one that all its objects are
- * of.  Objects that are not of that barn's home are freed like any other.
+ * The node whose barn a sheaf goes to: the one of all its objects, or else the one that it was filled on.  In the latter
+ * case its objects of other homes are freed.
  */
 static unsigned rcu_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin)
 {
@@ -123,8 +127,8 @@ static void rcu_bring_back(struct sheaf *sheaf, unsigned node, bool nospin)
     }
 }
 
-/* Objects of debug caches are poisoned now, those of hardened ones filled.  A sheaf of a slot has objects of one
- * cache, a loose one of several. */
+/* Poisons objects of debug caches and fills those of hardened ones, since no reader has them any more.  A sheaf of a slot
+ * has objects of one cache; a `loose` one, of the cells, of several. */
 static void rcu_readers_gone(struct sheaf *sheaf, bool loose)
 {
     for (uint32_t i = 0; i < sheaf->size; i++) {
@@ -158,7 +162,8 @@ static void rcu_done(struct stook_rcu_head *head)
     errno = saved;
 }
 
-/* The same from inside; on top of an interrupted holder, that one does it when it leaves. */
+/* rcu_hand_over_inside(): the same from inside the library.  If this call interrupted another one, that one does it when
+ * it leaves the library. */
 static void rcu_hand_over_all(void)
 {
     rcu_hand_over(rcu_done);
@@ -170,7 +175,7 @@ static void rcu_hand_over_inside(void)
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
 }
 
-/* hooks_rcu.settle */
+/* `hooks_rcu.settle`: passes the sheaves on that a signal handler left on the stack. */
 static void rcu_settle(void)
 {
     atomic_store_explicit(&context_self()->rcu, false, memory_order_relaxed);
@@ -261,7 +266,7 @@ static bool rcu_put(struct stook_cache *cache, void *object, bool nospin, bool *
     return put;
 }
 
-/* No slot, no sheaf, no cell: where the thread may wait it does. */
+/* There is no slot, no sheaf and no cell: waits for a grace period, if the thread may. */
 static void rcu_put_last(struct stook_cache *cache, void *object, bool nested)
 {
     if (nested || !rcu_ops.reading || rcu_ops.reading() || !rcu_outside(rcu_ops.synchronize))
@@ -275,7 +280,7 @@ static void rcu_put_last(struct stook_cache *cache, void *object, bool nested)
     slot_free(cache, &object, 1, false);
 }
 
-/* The first deferred free of a cache: from here on drains look at its slots. */
+/* The first deferred free of a cache: from here on drains take its slots. */
 static void rcu_use(struct rcu_cache *counts)
 {
     unsigned index = (unsigned)(counts - rcu_caches);
@@ -333,7 +338,8 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
         rcu_hand_over_all();
 }
 
-/* NULL is on no page of the arena.  Where a slot has an rcu sheaf an RCU is set and the cache in use. */
+/* NULL is on no page of the arena.  The section succeeds only if the slot has an rcu sheaf, so an RCU is set and the cache
+ * is marked as used. */
 __attribute__((aligned(64))) void stook_free_rcu(struct stook_cache *cache, void *object)
 {
     if (__builtin_expect(pagemap_covers(object) && rcu_sections, 1) &&
@@ -350,9 +356,9 @@ __attribute__((aligned(64))) void stook_free_rcu(struct stook_cache *cache, void
 /* ---- drains --------------------------------------------------------------------------------- */
 
 /*
- * Rcu sheaves of the slots of caches [index, end) onto the stack.  Sections that found one before may
- * still commit to it: it is in hand, unread, until that CPU's fence, one for all caches.  `all`:
- * nothing is passed by, closed slots are waited for.
+ * Moves the rcu sheaves of the slots of caches [index, end) onto the stack.  A section that found such a sheaf may still
+ * commit to it, so the sheaf is not read or pushed before the CPU's fence.  One fence serves all caches.  `all`: waits for
+ * closed slots; else it skips them.
  */
 static void rcu_take_slots(unsigned index, unsigned end, bool all)
 {
@@ -391,10 +397,10 @@ static void rcu_take_slots(unsigned index, unsigned end, bool all)
     }
 }
 
-/* What was in a slot or a cell before has come back.  Inside the library, without locks. */
+/* Waits until all objects are free that were in a slot or a cell before.  Inside the library, without locks. */
 static void rcu_wait(void)
 {
-    /* Without memory, some objects have to come back first. */
+    /* Out of memory: some objects must be freed first. */
     while (!rcu_loose_collect(percpu_node(percpu_cpu()), true, false)) {
         rcu_hand_over_inside();
         if (!rcu_outside(rcu_ops.barrier))
@@ -408,7 +414,7 @@ static void rcu_wait(void)
             "a signal handler that interrupted the library cannot wait for deferred frees");
 }
 
-/* hooks_rcu.deferred */
+/* `hooks_rcu.deferred` */
 static void rcu_drain(struct stook_cache *cache, enum hooks_deferred what)
 {
     bool used = atomic_load_explicit(&rcu_caches[cache->index].used, memory_order_relaxed);
@@ -494,10 +500,10 @@ int stook_rcu_set_ops(const struct stook_rcu_ops *given)
     }
     rcu_ops = ops;
     rcu_sections = percpu.rseq && !percpu.isolated;
-    /* Release: rcu_ops, for those who find it. */
+    /* Release: a thread that sees the hooks sees rcu_ops. */
     __atomic_store_n(&hooks_set.rcu, &rcu_hooks, __ATOMIC_RELEASE);
     atomic_store_explicit(&rcu_state, RCU_SET, memory_order_release);
-    /* Nothing unsets it, so what it calls stays loaded: a plug-in with libstook-urcu.a. */
+    /* An RCU stays set, so the object that has ops.call must stay loaded: for example a plug-in with libstook-urcu.a. */
     stook_inline_layout_2(STOOK_INLINE_LAYOUT, (const void *)(uintptr_t)ops.call);
     return 0;
 }

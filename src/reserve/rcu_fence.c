@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fence of a thread that takes other CPUs' rcu sheaves.  Deferred objects must come back.  So there is a
- * second kind of fence, for when the kernel refuses membarrier (in a sandbox entered after the start).
+ * rcu_fence.c - the fence of a thread that takes other CPUs' rcu sheaves.  A drain of deferred objects must not fail.  If
+ * the kernel refuses membarrier (in a sandbox entered after the start), the thread moves to the CPU instead.
  */
 #include "base/report.h"
 #include "base/raw.h"

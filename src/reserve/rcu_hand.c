@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From the stack of complete sheaves to ops.call.
+ * rcu_hand.c - passes the sheaves of the stack to ops.call.
  */
 #include "base/cancel.h"
 #include "reserve/rcu.h"
@@ -9,7 +9,7 @@
 
 static __thread struct {
     bool handing;       /* this thread is in ops.call */
-    _Atomic bool again; /* a handler found that, and left something on the stack */
+    _Atomic bool again; /* a signal handler interrupted it there, and left a sheaf on the stack */
 } rcu_hand_self __attribute__((tls_model("initial-exec")));
 
 static struct rcu_ride *rcu_ride_of(struct sheaf *sheaf)
@@ -21,7 +21,7 @@ void rcu_hand_over(void (*done)(struct stook_rcu_head *head))
 {
     int saved = errno, cancel;
 
-    if (rcu_hand_self.handing) { /* interrupted in there */
+    if (rcu_hand_self.handing) { /* a handler that interrupted the loop below */
         atomic_store_explicit(&rcu_hand_self.again, true, memory_order_relaxed);
         return;
     }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Objects for which there is no slot (a thread that rseq does not know, a slot that the interrupted
- * thread has closed) or no sheaf.  They wait in cells, of any cache side by side, until there are
- * enough of them for a sheaf.  Nothing here waits or needs a lock, and what needs memory has a few
- * sheaves to fall back on.
+ * rcu_loose.c - deferred objects that find no slot or no sheaf.  A thread has no slot if it is not registered for rseq,
+ * or if it interrupted the thread that has closed the slot.
+ *
+ * Such objects wait in a table of cells, which takes objects of any cache, until they fill a sheaf.  Nothing here waits
+ * or takes a lock.  If there is no memory for that sheaf, one of RCU_SPARES static ones is used.
  */
 #include "base/report.h"
 #include "base/placed.h"
@@ -13,7 +14,7 @@
 #include <string.h>
 
 static _Atomic(void *) rcu_loose_cell[RCU_CELLS] LARGE_BSS;
-static _Atomic unsigned rcu_loose_cells; /* taken; a guide, not exact while others are here */
+static _Atomic unsigned rcu_loose_cells; /* cells in use; not exact while threads change them */
 
 static struct rcu_loose_spare {
     _Atomic bool taken;
@@ -29,7 +30,7 @@ static struct sheaf *rcu_loose_sheaf(unsigned node, bool nospin)
 
     for (unsigned i = 0; !sheaf && i < RCU_SPARES; i++) {
         struct rcu_loose_spare *spare = &rcu_loose_spares[i];
-        /* Acquire: what its last user did to it. */
+        /* Acquire: the stores of its last user. */
         if (!atomic_exchange_explicit(&spare->taken, true, memory_order_acquire)) {
             sheaf = &spare->sheaf;
             sheaf->size = 0;
@@ -85,7 +86,7 @@ static void rcu_loose_fill(struct sheaf *sheaf)
         void *object = atomic_load_explicit(&rcu_loose_cell[i], memory_order_relaxed);
         if (!object)
             continue;
-        /* Release, too: a thread that finds the cell empty afterwards sees this hand. */
+        /* Release, too: a thread that finds the cell empty afterwards sees that this mover is counted. */
         object = atomic_exchange_explicit(&rcu_loose_cell[i], NULL, memory_order_acq_rel);
         if (object) {
             atomic_fetch_sub_explicit(&rcu_loose_cells, 1, memory_order_relaxed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What all of deferred frees stands on: the program's RCU, the stack of complete sheaves that wait for
- * ops.call, and the hands of threads that carry them between.
+ * rcu_ops.c - the base of deferred frees: the program's RCU, the stack of full sheaves that wait for ops.call, and the
+ * counts of movers (rcu.h).
  */
 #include "base/cancel.h"
 #include "base/context.h"
@@ -11,7 +11,7 @@
 struct stook_rcu_ops rcu_ops;
 static _Atomic(struct sheaf *) rcu_hand_late;
 
-/* The count that new hands go to, both counts, and whether a thread waits for one. */
+/* The side that new movers are counted on, both counts, and whether a thread waits for one to be zero. */
 static _Atomic unsigned rcu_hand_side, rcu_hand_hands[2];
 static _Atomic bool rcu_hand_waiting;
 
@@ -24,7 +24,8 @@ unsigned rcu_hand_begin(void)
         unsigned side = atomic_load(&rcu_hand_side) & 1;
         atomic_fetch_add(&rcu_hand_hands[side], 1);
         rcu_hand_own[side]++;
-        /* Either who changes sides after this sees the count, or the change is seen here. */
+        /* A thread that changes the side after this sees the count.  If it changed the side before, this thread sees
+         * that, and is counted again on the other side. */
         if ((atomic_load(&rcu_hand_side) & 1) == side)
             return side;
         rcu_hand_end(side);
@@ -34,7 +35,7 @@ unsigned rcu_hand_begin(void)
 void rcu_hand_end(unsigned side)
 {
     rcu_hand_own[side]--;
-    /* What was in hand is where a drain finds it: pairs with the load in rcu_hand_wait(). */
+    /* The objects are at the next station, where a drain finds them.  Pairs with the load in rcu_hand_wait(). */
     atomic_fetch_sub(&rcu_hand_hands[side], 1);
 }
 
@@ -61,7 +62,7 @@ void rcu_hand_push(struct sheaf *sheaf)
 {
     struct sheaf *next = atomic_load_explicit(&rcu_hand_late, memory_order_relaxed);
 
-    /* Release: the objects.  They are popped all at once, so no pointer here comes back. */
+    /* Release: the sheaf's objects.  The stack is taken whole, so no ABA is possible. */
     do
         sheaf->next = next;
     while (!atomic_compare_exchange_weak_explicit(&rcu_hand_late, &next, sheaf,
@@ -70,7 +71,7 @@ void rcu_hand_push(struct sheaf *sheaf)
 
 struct sheaf *rcu_hand_pop_all(void)
 {
-    /* Release, too: a thread that finds the stack empty afterwards sees this hand. */
+    /* Release, too: a thread that finds the stack empty afterwards sees that this mover is counted. */
     return atomic_exchange_explicit(&rcu_hand_late, NULL, memory_order_acq_rel);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slabs of type-stable caches go back to the arena a grace period after they became empty, since a reader that
- * found an object before may still read its memory.  They wait on a stack, linked by their own links, and share
- * one callback head.  The slabs that waited when a grace period began go back when it ends; the slabs that came
- * meanwhile wait for the next one.  So this needs no memory, and cannot fail.
+ * rcu_slabs.c - empty slabs of type-stable caches, which return to the arena after a grace period: a reader that found
+ * an object before may still read its memory.
+ *
+ * They wait on a stack, linked by their own links, and share one callback head.  One batch waits at a time.  Slabs that
+ * become empty meanwhile are in the next batch.  So this needs no memory, and cannot fail.
  */
 #include "base/cancel.h"
 #include "base/placed.h"
@@ -16,9 +17,9 @@
 #include <errno.h>
 
 static struct {
-    _Atomic(struct slab *) came; /* through link.next */
-    struct slab *waiting;        /* of the thread that set `busy` */
-    _Atomic bool busy;           /* a batch waits, or is about to */
+    _Atomic(struct slab *) came; /* the next batch, linked by link.next */
+    struct slab *waiting;        /* the batch that waits; of the thread that set `busy` */
+    _Atomic bool busy;           /* a batch waits for a grace period, or a thread is making one */
     struct stook_rcu_head head;
     _Atomic uint32_t of[STOOK_CACHES_MAX]; /* slabs that wait, by cache */
 } rcu_slabs LARGE_BSS;
@@ -44,7 +45,7 @@ void rcu_slabs_begin(void)
     int saved = errno, cancel = cancel_off();
     unsigned side = rcu_hand_begin();
 
-    /* A thread that finds it busy has pushed before; the thread that ends a batch checks the stack after. */
+    /* A thread that finds `busy` set has pushed its slab before, and the thread that clears it checks the stack after. */
     while (atomic_load(&rcu_slabs.came) && !atomic_exchange(&rcu_slabs.busy, true)) {
         rcu_slabs.waiting = atomic_exchange(&rcu_slabs.came, NULL);
         if (rcu_slabs.waiting) {
@@ -84,7 +85,8 @@ void rcu_slabs_defer(struct stook_cache *cache, struct slab *slab)
 {
     atomic_fetch_add_explicit(&rcu_slabs.of[cache->index], 1, memory_order_relaxed);
     rcu_slabs_push(slab);
-    if (!rcu_outside(rcu_slabs_begin)) /* the interrupted thread does it */
+    /* If this call is nested, the interrupted thread begins the batch when it leaves the library. */
+    if (!rcu_outside(rcu_slabs_begin))
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
 }
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * large_samples.c - the table of large objects that are samples, by their addresses; without a lock.
+ */
 #include "sample/large_samples.h"
 
 #include "base/context.h"
@@ -93,16 +96,20 @@ void large_samples_came(const void *object, size_t bytes, size_t asked, uint64_t
 {
     struct site_key key = {.kind = SITE_LARGE, .group = group, .name = "large", .where = where};
     struct large_sample sample = {.bytes = bytes};
+    struct sample found;
     int saved = errno;
 
-    if (context_self()->depth > 0 || !sample_large(bytes, &sample.weight))
+    if (!sample_is_due(bytes) || context_self()->depth > 0)
         return;
+    found = sample_take(bytes);
+    if (found.weight == 0 || found.line != SAMPLE_PROFILE)
+        return;
+    sample.weight = found.weight;
     sample.site = sites_find(&key);
     sites_came(sample.site, sample.weight, bytes, asked);
     sample.born = sites_age();
     otel_alloc(object, asked, (uint64_t)((double)sample.weight * (double)asked));
     large_samples_add(object, &sample);
-    sample_paid();
     errno = saved;
 }
 

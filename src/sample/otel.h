@@ -24,10 +24,4 @@ void otel_alloc(const void *object, size_t size, uint64_t weighted_bytes);
 /* An object that otel_alloc() was told of is freed. */
 void otel_free(const void *object);
 
-/*
- * The bytes that stand behind a sample of `size` bytes, if it was one for its `counted` bytes (its stride) with
- * points `mean` bytes apart (sample.h): size / (1 - exp(-counted / mean)).  Pure.
- */
-uint64_t otel_weight(size_t size, uint64_t counted, uint64_t mean);
-
 #endif

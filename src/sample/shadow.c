@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * shadow.c - shadow caches: each is made with its first sample, and each object's element has what is known of it.
+ */
 #include "sample/shadow.h"
 
 #include "base/context.h"
-#include "base/hooks.h"
 #include "base/placed.h"
-#include "base/settings.h"
 #include "cache/alloc.h"
 #include "cache/cache_list.h"
-#include "percpu/percpu.h"
 #include "sample/otel.h"
 #include "sample/sites.h"
-#include "sheaf/slot.h"
 #include "slab/column.h"
-#include "slab/node.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,6 +18,18 @@
 _Static_assert(sizeof(struct shadow) == 32, "what cache/cache.c makes room for");
 
 static _Atomic(struct stook_cache *) shadow_caches[SHADOW_LAST - SHADOW_FIRST + 1];
+
+_Atomic uint64_t shadow_use[STOOK_CACHES_MAX] LARGE_BSS;
+
+/* An object of a shadow cache comes, or goes, that stands in for one of so many bytes. */
+static void shadow_uses(const struct stook_cache *shadow, uint32_t cache, uint64_t bytes, bool come)
+{
+    if (cache >= STOOK_CACHES_MAX)
+        return;
+    atomic_fetch_add_explicit(&shadow_use[cache], come ? 1 : -(uint64_t)1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&shadow_use[shadow->index], come ? bytes : -bytes,
+                              memory_order_relaxed);
+}
 
 static uint64_t shadow_key(const void *object)
 {
@@ -59,8 +69,7 @@ static void shadow_name(char name[STOOK_NAME_MAX + 1], unsigned shift)
 LOCK_UNCHECKED static struct stook_cache *shadow_make(unsigned shift)
 {
     struct stook_cache_args args = {.align = (size_t)1 << (shift < PAGE_SHIFT ? shift : PAGE_SHIFT),
-                                    .flags =
-                                        CACHE_SHADOW | CACHE_COLUMNS_OUTSIDE | STOOK_CACHE_NOSHEAF};
+                                    .flags = CACHE_SHADOW | STOOK_CACHE_NOSHEAF};
     _Atomic(struct stook_cache *) *place = &shadow_caches[shift - SHADOW_FIRST];
     char name[STOOK_NAME_MAX + 1];
     struct stook_cache *cache;
@@ -93,20 +102,7 @@ static struct stook_cache *shadow_for(size_t size, size_t align)
     return cache ? cache : shadow_make(shift);
 }
 
-/* The object that was taken of the cache goes back. */
-static void shadow_return(struct stook_cache *cache, void *object, bool again)
-{
-    bool nested = context_enter();
-
-    /* In the place of a sample it lay below that one, and was not the one to be taken.  Else it is the place, and
-     * from a sheaf the next call would get it, and be no sample. */
-    if (!again || !slot_put_back(cache, object, nested))
-        node_put(cache, &object, 1, nested);
-    context_leave();
-}
-
-static void *shadow_take(struct stook_cache *cache, const struct shadow_call *call,
-                         const struct sample *sample)
+void *shadow_alloc(struct stook_cache *cache, const struct shadow_call *call, float weight)
 {
     struct stook_cache *shadow =
         shadow_for(call->size > cache->layout.room ? call->size : cache->layout.room,
@@ -124,40 +120,23 @@ static void *shadow_take(struct stook_cache *cache, const struct shadow_call *ca
     element = shadow_of(shadow, object);
     *element = (struct shadow){.key = shadow_key(object),
                                .site = sites_find(&key),
-                               .weight = sample->weight,
+                               .weight = weight,
                                .cache = cache->index,
                                .bytes = cache->layout.stride};
     if (call->zero)
         memset(object, 0, shadow->object_size);
     else /* the place of malloc's mark of a freed object */
         memset((char *)object + sizeof(uint64_t), 0, sizeof(uint64_t));
+    shadow_uses(shadow, element->cache, element->bytes, true);
     sites_came(element->site, element->weight, element->bytes, call->size);
     element->born = sites_age();
     otel_alloc(object, call->size, (uint64_t)(element->weight * (float)call->size));
     return object;
 }
 
-void *shadow_instead(struct stook_cache *cache, void *object, const struct shadow_call *call,
-                     const struct sample *sample)
-{
-    int saved = errno;
-    void *other;
-
-    /* What is charged, tagged or traced is known by its slab.  Not in a handler that interrupted the library,
-     * nor beside a fork of this thread. */
-    if (!object || cache_hooks(cache) || context_self()->depth > 0)
-        return object;
-    other = shadow_take(cache, call, sample);
-    if (other)
-        shadow_return(cache, object, sample->again);
-    sample_paid();
-    errno = saved;
-    return other ? other : object;
-}
-
 void shadow_typed(struct stook_cache *cache, uint64_t where, uint32_t group)
 {
-    struct sample sample = sample_take(cache);
+    struct sample sample = sample_take(cache->layout.stride);
     struct site_key key = {.kind = SITE_TYPED,
                            .cache = cache->index,
                            .group = group,
@@ -165,19 +144,11 @@ void shadow_typed(struct stook_cache *cache, uint64_t where, uint32_t group)
                            .where = where};
     int saved = errno;
 
-    if (!(sample.lines & 1u << SAMPLE_PROFILE) || context_self()->depth > 0 ||
+    if (sample.weight == 0 || sample.line != SAMPLE_PROFILE || context_self()->depth > 0 ||
         (cache_hooks(cache) & CACHE_CLOSED_TAG)) /* its objects are counted by call site */
         return;
     sites_came(sites_find(&key), sample.weight, cache->layout.stride, cache->object_size);
-    sample_paid();
     errno = saved;
-}
-
-/* hooks_set.sampled */
-static void shadow_sampled(struct stook_cache *cache, uint64_t where)
-{
-    if (sample_mean_of(SAMPLE_PROFILE) != 0)
-        shadow_typed(cache, where, 0);
 }
 
 size_t shadow_size(const struct stook_cache *cache, const void *object)
@@ -191,20 +162,6 @@ size_t shadow_size(const struct stook_cache *cache, const void *object)
     return other ? other->layout.room : cache->layout.room;
 }
 
-/* The next allocation that would get its place is a sample, too; or not, and others stand for it. */
-static void shadow_hold(uint32_t index, float weight)
-{
-    struct stook_cache *cache = index < STOOK_CACHES_MAX ? cache_table[index] : NULL;
-    uint32_t token;
-
-    if (!cache || sample_mean_of(SAMPLE_PROFILE) == 0 || context_self()->depth > 0 ||
-        cache_hooks(cache) || (token = sample_again(weight, cache->layout.stride)) == 0)
-        return;
-    (void)context_enter();
-    (void)slot_hold(cache, token, false);
-    context_leave();
-}
-
 void shadow_freed(const struct stook_cache *cache, void *const *objects, size_t n)
 {
     int saved = errno;
@@ -216,26 +173,15 @@ void shadow_freed(const struct stook_cache *cache, void *const *objects, size_t 
         was = *element;
         element->key = 0;
         otel_free(objects[i]);
+        shadow_uses(cache, was.cache, was.bytes, false);
         sites_went(was.site, was.weight, was.bytes, was.born);
-        if (n == 1)
-            shadow_hold(was.cache, was.weight);
     }
     errno = saved;
 }
 
-FIRST_TEXT void shadow_begin(uint64_t mean)
+void shadow_begin(uint64_t mean)
 {
     atomic_store_explicit(&sites.mean, mean, memory_order_relaxed);
     (void)sites_begin();
-    __atomic_store_n(&hooks_set.sampled, shadow_sampled, __ATOMIC_RELEASE);
     sample_begin(SAMPLE_PROFILE, mean);
-}
-
-/* Not earlier: the loader may have no tables for the unwinder yet. */
-static FIRST_TEXT __attribute__((constructor(104), used)) void shadow_start(void)
-{
-    size_t mean = setting_number(SETTING_SAMPLE);
-
-    if (mean > 0)
-        shadow_begin(mean);
 }

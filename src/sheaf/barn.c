@@ -266,7 +266,6 @@ void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
 
     while (slabs > 0 && (full = barn_pop_surplus(cache, barn, node, nospin)) != NULL) {
         sheaf_flush_some(cache, full, &slabs, nospin);
-        sheaf_restore(cache, full);
         if (full->size > 0 && barn_put_back(cache, barn, node, full, nospin))
             return;
         if (full->size > 0)
@@ -347,8 +346,6 @@ static void barn_flush(struct stook_cache *cache, unsigned node, struct sheaf *c
 
 void barn_return(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin)
 {
-    if (sheaf->capacity != cache_capacity(cache))
-        sheaf_restore(cache, sheaf);
     /* It was a CPU's, and may have objects of other nodes. */
     if (sheaf->size > 0 &&
         (topology.memories == 1 || sheaf_owner(sheaf) == (int)topology.home_of_node[node]) &&

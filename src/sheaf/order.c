@@ -16,7 +16,7 @@ enum {
     ORDER_BIT = 16,    /* bytes */
     ORDER_HASH = 64,   /* entries */
     ORDER_WORTH = 16,  /* objects a page, in the mean; of fewer the order does not matter */
-    ORDER_SAMPLE = 32, /* steps from object to object that are looked at first: … */
+    ORDER_FIRST = 32,  /* steps from object to object that are looked at first: … */
     ORDER_GLANCE = 8,  /* … fewer, if all of these are to a neighbour; … */
     ORDER_JUMPS = 6,   /* … at least so many are not to a neighbour … */
     ORDER_CROSSED = 8, /* … and at most so many to another page */
@@ -29,15 +29,15 @@ struct order {
     uint32_t pages;
 };
 
-/* Whether a sample of the sheaf is out of order, but not scattered. */
+/* Whether the sheaf is out of order, but not scattered, as far as ORDER_FIRST steps show. */
 static bool order_is_lost(void *const *objects, uint32_t n, uintptr_t stride)
 {
     uint32_t jumps = 0, crossed = 0;
 
-    if (n <= ORDER_SAMPLE)
+    if (n <= ORDER_FIRST)
         return false;
-    objects += (n - ORDER_SAMPLE) / 2;
-    for (uint32_t i = 1; i <= ORDER_SAMPLE && crossed <= ORDER_CROSSED; i++) {
+    objects += (n - ORDER_FIRST) / 2;
+    for (uint32_t i = 1; i <= ORDER_FIRST && crossed <= ORDER_CROSSED; i++) {
         uintptr_t from = (uintptr_t)objects[i - 1], to = (uintptr_t)objects[i];
         jumps += (to - from != stride) & (from - to != stride);
         crossed += (from ^ to) >= PAGE_SIZE;

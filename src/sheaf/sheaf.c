@@ -85,14 +85,6 @@ void sheaf_free(struct sheaf *sheaf, bool nospin)
     node_put(slab_cache_of(sheaf), &memory, 1, nospin);
 }
 
-void sheaf_restore(const struct stook_cache *cache, struct sheaf *sheaf)
-{
-    uint32_t capacity = cache_capacity(cache);
-
-    if (sheaf->capacity != capacity && sheaf_room(sheaf) >= capacity)
-        __atomic_store_n(&sheaf->capacity, capacity, __ATOMIC_RELAXED);
-}
-
 void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *slabs, bool nospin)
 {
     uint32_t n = sheaf->size, done, left, moved;
@@ -104,10 +96,6 @@ void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *
     moved = left < done ? left : done; /* from the top: no more than went */
     memcpy(sheaf->object, sheaf->object + n - moved, moved * sizeof(void *));
     sheaf->size = left;
-    if (left > 0)
-        __atomic_store_n(&sheaf->capacity, left + (done + 1) / 2, __ATOMIC_RELAXED);
-    else
-        sheaf_restore(cache, sheaf);
 }
 
 void sheaf_flush(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)

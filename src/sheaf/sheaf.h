@@ -23,9 +23,7 @@ struct sheaf {
      * closed the slot, and of the sections on the slot's CPU while it is open. */
     struct sheaf *next; /* in a barn, and in chains */
     uint32_t size;
-    /* Of the cache, when it was made.  A thread that has a main or spare sheaf to itself lowers it while the
-     * sheaf is flushed step by step (sheaf_flush_some()), and restores it. */
-    uint32_t capacity;
+    uint32_t capacity; /* of the cache, when it was made; constant */
     void *object[];
 };
 _Static_assert(offsetof(struct sheaf, size) == 8, "known to the sections");
@@ -76,25 +74,9 @@ bool sheaf_is_over(const struct sheaf *sheaf);
 int sheaf_owner(const struct sheaf *sheaf);
 /* An empty sheaf. */
 void sheaf_free(struct sheaf *sheaf, bool nospin);
-/* A sheaf that lies on `below` objects of another one, as if both were one: pushes stop where that would be full.  A
- * sheaf from before the capacity grew has less room than that. */
-static inline void sheaf_lower(const struct stook_cache *cache, struct sheaf *sheaf, uint32_t below)
-{
-    uint32_t capacity = cache_capacity(cache), room = sheaf_room(sheaf), left;
-
-    left = capacity > below ? capacity - below : 1;
-    __atomic_store_n(&sheaf->capacity, left < room ? left : room, __ATOMIC_RELAXED);
-}
-
-/*
- * Restores the capacity that a step of a flush has lowered, to the cache's, if the sheaf has the memory for that.
- */
-void sheaf_restore(const struct stook_cache *cache, struct sheaf *sheaf);
 /*
  * One step of a flush: the objects at the bottom go back, to *slabs slabs at most, which become fewer by those.
- * A step of a single call has SHEAF_FLUSH_SLABS of them.  If objects are left, the capacity is lowered to
- * these and half of what went.  So the next step comes before the sheaf is as full as it was, and the sheaf
- * is empty after a few steps even if objects arrive meanwhile.
+ * A step of a single call has SHEAF_FLUSH_SLABS of them.
  */
 enum { SHEAF_FLUSH_SLABS = 16 };
 void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *slabs, bool nospin);

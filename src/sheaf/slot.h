@@ -19,6 +19,9 @@
  * travels to the barn and a full (empty) one comes back, fetched before the slot is closed.  With
  * two sheaves, put-then-get at a boundary does not bounce.
  *
+ * A sheaf's capacity never changes.  The spare sheaf is full or empty.  Main holds more than its capacity only from a
+ * refill on that was larger, until that is used up or goes back.
+ *
  * The sheaves' own capacities bound the objects that a CPU holds of a cache, not a budget: main and spare
  * hold a capacity each.  One of them may hold a refill instead, 64 KiB or 510 objects, if that is more (32 KiB
  * of malloc's classes).  There is less than one remote sheaf for every other node with memory.
@@ -37,14 +40,14 @@ struct slot {
     uint32_t fill;        /* objects the last refill brought */
     uint32_t wary;        /* refills to come that stay within the capacity */
     uint32_t remote_size; /* objects in all remote sheaves */
-    struct sheaf *spare;  /* NULL or a sheaf */
+    struct sheaf *spare;  /* NULL, or a sheaf that is full or empty */
     struct sheaf *held;   /* rseq: main while taken (fork); locked: main, NULL for none */
     struct sheaf *rcu;    /* NULL or objects freed under readers; sections on this CPU add to it */
     struct sheaf *remote; /* one a node: objects of other homes */
     /* Written by the forking thread, under percpu.lock; drains read it without. */
     uint32_t forking; /* of slot_take_all() */
     /* The thread that closed the slot. */
-    uint32_t token; /* for the allocation that finds main empty; 0: none */
+    uint32_t refused; /* objects to go to slabs before a barn is asked again (slot_free.c) */
 };
 _Static_assert(sizeof(struct slot) == SLOT_SIZE, "a slot is a cache line");
 
@@ -104,26 +107,6 @@ void slot_unpeek(struct slot *slot, struct sheaf *main);
  * `nospin`: locks are only tried.
  */
 uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
-/*
- * Tokens.  An object that is a sample (sample/sample.h) is in no sheaf: a token stands where it would lie.  The
- * allocation that would get it finds main empty, and learns it (context_self()->token).  A slot has one at most, below
- * main:
- *
- *   in bits 0-15    what comes next, of the spare sheaf or from the barn
- *   in bits 16-31   it was freed; the spare sheaf was main before
- *
- * Main and the spare sheaf, if a token lies between, hold as many objects as one sheaf without samples (sheaf_lower()).
- * A token is dropped where main is full, or one more sample is freed: both are one sheaf again then.  So all objects
- * below a place that was freed are drawn again, whether a token was among them or not.  Were only those with a token, the
- * ones that stay would be those that are no samples.
- */
-enum { SLOT_TOKEN_BITS = 16, SLOT_TOKEN_BELOW = (1 << SLOT_TOKEN_BITS) - 1 };
-
-/* Such an object is freed: where it would lie, on top of main, there is the token (of 16 bits, not 0).  False: this
- * CPU's slot is closed or has no sheaf, or there is no memory. */
-bool slot_hold(struct stook_cache *cache, uint32_t token, bool nospin);
-/* An object that was taken just now, and is not wanted: on top of main again, however full that is.  False: no. */
-bool slot_put_back(struct stook_cache *cache, void *object, bool nospin);
 /* Takes n objects back, skipping NULL entries; changes the array.  Cannot fail. */
 void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
 

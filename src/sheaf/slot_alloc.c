@@ -5,7 +5,6 @@
  */
 #include "sheaf/slot.h"
 
-#include "base/hooks.h"
 #include "base/probe.h"
 #include "os/topology.h"
 #include "percpu/random.h"
@@ -55,24 +54,6 @@ static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
     return fill;
 }
 
-/* Objects that go to the caller and through no sheaf are counted, too (hooks_sample()). */
-static inline void slot_sample_own(const struct stook_cache *cache, uint32_t n)
-{
-    uint32_t token;
-
-    if (n > 0)
-        (void)hooks_sample(cache, n, 0, &token);
-}
-
-/* An allocation that was to get what a token stands for, if it got something. */
-static inline void slot_tell(const struct stook_cache *cache, uint32_t token, uint32_t got)
-{
-    if (__builtin_expect(token != 0, 0) && got > 0) {
-        context_self()->sampled = cache;
-        context_self()->token = token;
-    }
-}
-
 /* Past the sheaves: a closed slot, an unregistered thread, a cache without sheaves. */
 static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **objects, uint32_t n,
                                   bool nospin)
@@ -92,7 +73,6 @@ static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **obj
         for (; got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL; got++)
             more++;
     slot_tally_alloc(cache, more, &touches);
-    slot_sample_own(cache, got);
     return got;
 }
 
@@ -117,7 +97,7 @@ static void slot_install(struct stook_cache *cache, unsigned node, struct sheaf 
                 empty = slot_real(main);
             main = full;
             full = NULL;
-        } else if (!spare) {
+        } else if (!spare && full->size == full->capacity) {
             slot->spare = full;
             full = NULL;
         }
@@ -127,74 +107,6 @@ static void slot_install(struct stook_cache *cache, unsigned node, struct sheaf 
         barn_return(cache, node, full, nospin);
     if (empty)
         barn_put_empty(cache, node, empty, nospin);
-}
-
-/*
- * Of the sheaf's objects only the upper `may` are handed over, in a sheaf of their own, since a sample comes next; the
- * others wait as the spare sheaf.  So the order of objects, the barn and its limits are as if there were no samples.
- * Both count as one sheaf until the token is due (slot_join()).  Without memory for that the sample is lost.
- */
-static __attribute__((noinline, cold)) void slot_install_short(struct stook_cache *cache,
-                                                               unsigned node, struct sheaf *full,
-                                                               uint32_t may, bool recycled,
-                                                               uint32_t token, bool nospin)
-{
-    uint32_t capacity = cache_capacity(cache);
-    struct sheaf *upper, *main = NULL, *spare = NULL;
-    struct slot *slot;
-
-    if (may <= capacity) {
-        upper = barn_make_empty(cache, node, nospin);
-    } else { /* of a large refill */
-        upper = sheaf_alloc_over(capacity, may, node, nospin);
-        stat_add(cache, STAT_sheaf_alloc, upper != NULL);
-    }
-    if (!upper || sheaf_room(upper) < may) { /* the capacity has changed */
-        slot_install(cache, node, full, recycled, nospin);
-        if (upper)
-            barn_put_empty(cache, node, upper, nospin);
-        return;
-    }
-    if (__builtin_expect(cache->permutation != NULL, 0))
-        random_shuffle(full->object, full->size);
-    upper->size = may;
-    full->size -= may;
-    memcpy(upper->object, full->object + full->size, may * sizeof(void *));
-    main = slot_close(percpu_offset(cache->index), &slot, nospin);
-    if (main) {
-        if (recycled)
-            slot->fill = cache_capacity(cache);
-        if (main->size == 0 && (!slot->spare || slot->spare->size == 0)) {
-            struct sheaf *empty = slot_real(main);
-            spare = slot->spare;
-            sheaf_lower(cache, upper, full->size);
-            slot->token = token;
-            slot->spare = full;
-            full = NULL;
-            slot_open(slot, upper);
-            upper = empty;
-        } else {
-            slot_open(slot, main);
-        }
-    }
-    if (full)
-        barn_return(cache, node, full, nospin);
-    if (upper)
-        barn_return(cache, node, upper, nospin);
-    if (spare)
-        barn_put_empty(cache, node, spare, nospin);
-}
-
-/* A sheaf with objects, or all that may be handed over of them. */
-static void slot_install_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
-                              bool recycled, bool nospin)
-{
-    uint32_t token, may = hooks_sample(cache, 0, full->size, &token);
-
-    if (__builtin_expect(may < full->size, 0))
-        slot_install_short(cache, node, full, may, recycled, token, nospin);
-    else
-        slot_install(cache, node, full, recycled, nospin);
 }
 
 /* The empty sheaf, or another one in its place, to be filled with `fill` objects; NULL without memory. */
@@ -231,69 +143,86 @@ static struct sheaf *slot_get_full(struct stook_cache *cache, unsigned node, str
     return full || home == node ? full : barn_get_full(cache, home, empty, nospin);
 }
 
-/*
- * Objects for a slot without objects.  While the barn has enough, whole sheaves go straight into the array.
- * Otherwise objects of slabs go straight into the array.  If the caller wants fewer than a refill brings,
- * they go through a sheaf, which stays.  Consumes `empty`.  `told`: a token stands for the first object.
- */
-static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct sheaf *empty,
-                            uint32_t fill, void **objects, uint32_t n, bool told, bool nospin)
+/* Objects on top of a sheaf go to the caller; how many. */
+static uint32_t slot_hand_out(struct sheaf *full, void **objects, uint32_t n)
 {
-    uint64_t touches = slab_counts.touches;
-    uint32_t got = 0, k;
+    uint32_t k = full->size < n ? full->size : n;
+
+    full->size -= k;
+    memcpy(objects, &full->object[full->size], k * sizeof(void *));
+    return k;
+}
+
+/* Whole sheaves of the barn's, while it has some.  *empty is taken in exchange, or is the one that was emptied. */
+static uint32_t slot_refill_barn(struct stook_cache *cache, unsigned node, struct sheaf **empty,
+                                 void **objects, uint32_t n, bool nospin)
+{
+    uint32_t got = 0;
     struct sheaf *full;
 
-    while (got < n && (full = slot_get_full(cache, node, &empty, nospin)) != NULL) {
+    while (got < n && (full = slot_get_full(cache, node, empty, nospin)) != NULL) {
         sheaf_expect(full);
-        k = full->size < n - got ? full->size : n - got;
-        full->size -= k;
-        memcpy(objects + got, &full->object[full->size], k * sizeof(void *));
-        got += k;
-        slot_sample_own(cache, k - (told && k > 0));
-        told = told && k == 0;
-        if (full->size > 0) {
-            slot_install_full(cache, node, full, true, nospin);
-            full = NULL;
-        }
-        if (!empty) {
-            empty = full;
-        } else if (full) {
+        got += slot_hand_out(full, objects + got, n - got);
+        if (full->size > 0)
+            slot_install(cache, node, full, true, nospin);
+        else if (*empty)
             barn_put_empty(cache, node, full, nospin);
-        }
+        else
+            *empty = full;
     }
+    return got;
+}
+
+/* Objects of slabs that are consumed whole: they go through no sheaf. */
+static uint32_t slot_refill_whole(struct stook_cache *cache, unsigned node, void **objects,
+                                  uint32_t n, bool nospin)
+{
+    uint32_t whole = n - n % cache->layout.objects, got;
+
+    if (whole == 0)
+        return 0;
+    got = nodes_take(cache, node, objects, whole, whole, nospin);
+    stat_add(cache, STAT_sheaf_refill, got);
+    PROBE3(sheaf_refilled, &cache->name[0], got, node);
+    stat_add(cache, STAT_alloc_slowpath, got);
+    return got;
+}
+
+/* The last objects of a call come with those of a refill, in a sheaf that becomes main: *empty, or another one. */
+static uint32_t slot_refill_main(struct stook_cache *cache, unsigned node, struct sheaf **empty,
+                                 uint32_t fill, void **objects, uint32_t n, bool nospin)
+{
+    struct sheaf *full = *empty = slot_container(cache, node, *empty, fill, nospin);
+    uint32_t room, got;
+
+    if (!full)
+        return 0;
+    room = sheaf_room(full);
+    if (fill > room)
+        fill = room;
+    full->size = nodes_take(cache, node, full->object, n < fill ? n : fill, fill, nospin);
+    stat_add(cache, STAT_sheaf_refill, full->size);
+    PROBE3(sheaf_refilled, &cache->name[0], full->size, node);
+    got = slot_hand_out(full, objects, n < fill ? n : fill);
+    stat_add(cache, STAT_alloc_slowpath, got);
+    if (full->size > 0) {
+        slot_install(cache, node, full, false, nospin);
+        *empty = NULL;
+    }
+    return got;
+}
+
+/* Objects for a slot without objects: of the barn, else of the slabs.  Consumes `empty`. */
+static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct sheaf *empty,
+                            uint32_t fill, void **objects, uint32_t n, bool nospin)
+{
+    uint64_t touches = slab_counts.touches;
+    uint32_t got = slot_refill_barn(cache, node, &empty, objects, n, nospin);
+
     slot_tally_alloc(cache, got, &touches);
-    k = n - got - (n - got) % cache->layout.objects;
-    if (k > 0) { /* slabs that are consumed whole */
-        k = nodes_take(cache, node, objects + got, k, k, nospin);
-        got += k;
-        slot_sample_own(cache, k - (told && k > 0));
-        told = told && k == 0;
-        stat_add(cache, STAT_sheaf_refill, k);
-        PROBE3(sheaf_refilled, &cache->name[0], k, node);
-        stat_add(cache, STAT_alloc_slowpath, k);
-    }
-    full = got < n ? empty = slot_container(cache, node, empty, fill, nospin) : NULL;
-    if (full) {
-        uint32_t room = sheaf_room(full);
-        if (fill > room)
-            fill = room;
-        k = n - got < fill ? n - got : fill;
-        full->size = nodes_take(cache, node, full->object, k, fill, nospin);
-        stat_add(cache, STAT_sheaf_refill, full->size);
-        PROBE3(sheaf_refilled, &cache->name[0], full->size, node);
-        if (k > full->size)
-            k = full->size;
-        stat_add(cache, STAT_alloc_slowpath, k);
-        full->size -= k;
-        memcpy(objects + got, &full->object[full->size], k * sizeof(void *));
-        got += k;
-        slot_sample_own(cache, k - (told && k > 0));
-        told = told && k == 0;
-        if (full->size > 0) {
-            slot_install_full(cache, node, full, false, nospin);
-            empty = NULL;
-        }
-    }
+    got += slot_refill_whole(cache, node, objects + got, n - got, nospin);
+    if (got < n)
+        got += slot_refill_main(cache, node, &empty, fill, objects + got, n - got, nospin);
     if (empty && got == 0) /* kept: a failure gives no memory back that others find */
         slot_install(cache, node, empty, false, nospin);
     else if (empty)
@@ -305,11 +234,10 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
 {
     uintptr_t offset = percpu_offset(cache->index);
     int cpu = percpu_cpu();
-    unsigned node = percpu_node(cpu);
     struct sheaf *main, *spare;
     struct slot *slot;
     uint64_t touches = slab_counts.touches;
-    uint32_t got = 0, fill;
+    uint32_t got = 0, more, fill;
 
     if (slot_untried(cache)) {
         got = slot_pop_bulk(offset, objects, n);
@@ -319,7 +247,6 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         slot_tick(cpu, nospin);
     /* Turns are bounded: others may empty what was filled, and a section may never complete. */
     for (int turn = 0; got < n && turn < SLOT_TURNS && cache_capacity(cache) > 0; turn++) {
-        uint32_t more, token = 0;
         main = slot_close(offset, &slot, nospin);
         if (!main)
             break;
@@ -327,29 +254,12 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         if (main->size > 0) { /* another CPU by now, or others were here */
             slot_open(slot, main);
         } else if (spare && spare->size > 0) {
-            uint32_t next = 0, may = spare->size;
-            bool whole;
-            token = slot->token;
-            if (__builtin_expect(token != 0, 0) && slot_real(main))
-                sheaf_restore(cache, main);
-            if (token <= SLOT_TOKEN_BELOW)
-                may = 1 + hooks_sample(cache, token == 0, spare->size - 1, &next);
-            else if ((may = hooks_sample(cache, 0, may, &next)) == 0) {
-                /* Below the place lies another one: the first object is of that place, and goes to its slab. */
-                token >>= SLOT_TOKEN_BITS;
-                may = 1;
-            }
-            whole = may >= spare->size; /* others change it as soon as the slot is open */
-            slot->token = whole ? next : 0;
-            slot->spare = whole ? slot_real(main) : NULL;
-            slot_open(slot, whole ? spare : main);
-            if (__builtin_expect(!whole, 0))
-                slot_install_short(cache, node, spare, may, false, next, nospin);
+            slot->spare = slot_real(main);
+            slot_open(slot, spare);
             stat_add(cache, STAT_sheaf_swap, 1);
         } else {
             slot->spare = NULL;
-            token = slot->token;
-            slot->token = 0;
+            slot->refused = 0;
             fill = slot_fill(cache, slot);
             if (!spare &&
                 (fill > cache_capacity(cache) || main->capacity < cache_capacity(cache))) {
@@ -357,16 +267,12 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
                 main = SHEAF_NONE;
             }
             slot_open(slot, main);
-            if (spare && spare->capacity != cache_capacity(cache))
-                sheaf_restore(cache, spare); /* it was flushed step by step */
             got +=
-                slot_refill(cache, node, spare, fill, objects + got, n - got, token != 0, nospin);
-            slot_tell(cache, token, got);
+                slot_refill(cache, percpu_node(cpu), spare, fill, objects + got, n - got, nospin);
             break;
         }
         more = slot_pop_bulk(offset, objects + got, n - got);
         got += more;
-        slot_tell(cache, token, more);
         slot_tally_alloc(cache, more, &touches);
     }
     if (got < n)

@@ -37,7 +37,7 @@ static void slot_flush_taken(struct sheaf *chain)
 }
 
 /* Puts a sheaf onto the chain, on its way to be freed: its capacity becomes its cache's index.  The objects in it
- * were not checked, so they do not tell. */
+ * were not checked, so they cannot say whose they are. */
 static void slot_chain(const struct stook_cache *cache, struct sheaf *sheaf, struct sheaf **chain)
 {
     __atomic_store_n(&sheaf->capacity, cache->index, __ATOMIC_RELAXED);
@@ -59,7 +59,7 @@ static void slot_empty(struct stook_cache *cache, struct slot *slot, struct shea
     if (main != SHEAF_NONE)
         slot_chain(cache, main, chain);
     slot->spare = NULL;
-    slot->fill = slot->token = 0;
+    slot->fill = slot->refused = 0;
 }
 
 /*
@@ -296,7 +296,7 @@ void slot_open_all(void)
 static void slot_renew(struct slot *slot)
 {
     slot->spare = slot->remote = slot->rcu = NULL;
-    slot->fill = slot->remote_size = slot->wary = slot->token = 0;
+    slot->fill = slot->remote_size = slot->wary = slot->refused = 0;
     slot_open(slot, SHEAF_NONE);
 }
 

@@ -11,15 +11,13 @@
 /* What a tag is asked for. */
 struct tag_key {
     enum tag_kind kind;
-    uint64_t key;                  /* never 0 */
+    uint64_t key;                  /* never 0; TAG_ADDRESS: the address */
     const struct stook_site *site; /* TAG_SITE */
-    const uint64_t *frames;        /* TAG_STACK: so many, or TAG_ADDRESS: one */
-    unsigned depth;
 };
 
 /*
  * From a key to its number; entries are only ever added.  A key is an address, or the hash of a site
- * or of a stack with the highest bit set, which no address of a program has.  Two of 65535 have the
+ * with the highest bit set, which no address of a program has.  Two of 65535 have the
  * same hash once in 2^31 programs.
  *
  * Most programs have few sites: these are in a small table, whose lines stay in the CPU's cache, and
@@ -39,7 +37,6 @@ enum {
     TAG_TEXT_BLOCK = 64 << 10,
 };
 #define TAG_HASHED ((uint64_t)1 << 63)
-#define TAG_HASHED_STACK ((uint64_t)3 << 62)
 
 /* Names of sites, one behind the other; a full block is left to itself. */
 struct tag_text {
@@ -80,20 +77,6 @@ static struct tag_record *tag_record_of(uint32_t number)
     return chunk ? (struct tag_record *)(void *)(chunk + rows_size(ROWS_LARGE)) +
                        (number & (TAG_CHUNK - 1))
                  : NULL;
-}
-
-struct rows_two *tag_peak_of(uint32_t number)
-{
-    char *chunk = (char *)__atomic_load_n(&tag_chunks[number >> TAG_CHUNK_SHIFT], __ATOMIC_ACQUIRE);
-
-    return chunk ? (struct rows_two *)(void *)(chunk + rows_size(ROWS_LARGE) + TAG_ROW) +
-                       (number & (TAG_CHUNK - 1))
-                 : NULL;
-}
-
-uint32_t tag_made(void)
-{
-    return atomic_load_explicit(&tags.made, memory_order_acquire);
 }
 
 static char *tag_text_take(size_t size)
@@ -172,8 +155,8 @@ static uint32_t tag_number_take(void)
                                                       memory_order_relaxed, memory_order_relaxed));
         number++;
     }
-    if (tag_record_of(number) || tag_map(&tag_chunks[number >> TAG_CHUNK_SHIFT], NULL,
-                                         rows_size(ROWS_LARGE) + 2 * (size_t)TAG_ROW))
+    if (tag_record_of(number) ||
+        tag_map(&tag_chunks[number >> TAG_CHUNK_SHIFT], NULL, rows_size(ROWS_LARGE) + TAG_ROW))
         return number;
     tag_number_return(number);
     return 0;
@@ -189,32 +172,12 @@ static bool tag_fill_site(struct tag_record *record, const struct stook_site *si
     return record->file && record->function;
 }
 
-static bool tag_fill_stack(struct tag_record *record, const uint64_t *frames, unsigned depth)
-{
-    size_t size = sizeof(struct tag_stack) + depth * sizeof(*frames);
-    uintptr_t text = (uintptr_t)tag_text_take(size + sizeof(uint64_t) - 1);
-    struct tag_stack *stack = (struct tag_stack *)((text + 7) & ~(uintptr_t)7);
-
-    record->value = frames[0];
-    record->stack = text ? stack : NULL;
-    if (!text)
-        return false;
-    stack->depth = depth;
-    memcpy(stack->frames, frames, depth * sizeof(*frames));
-    return true;
-}
-
 static bool tag_fill(struct tag_record *record, const struct tag_key *key)
 {
-    switch (key->kind) {
-    case TAG_SITE:
+    if (key->kind == TAG_SITE)
         return tag_fill_site(record, key->site);
-    case TAG_STACK:
-        return tag_fill_stack(record, key->frames, key->depth);
-    default:
-        record->value = key->frames[0];
-        return true;
-    }
+    record->value = key->key;
+    return true;
 }
 
 /* The number of a claimed entry: of the first thread that completes a record for it. */
@@ -287,26 +250,9 @@ static inline __attribute__((always_inline)) uint32_t tag_find(const struct tag_
 
 uint32_t tag_of_address(const void *address)
 {
-    uint64_t frame = (uintptr_t)address;
-    const struct tag_key key = {.kind = TAG_ADDRESS, .key = frame, .frames = &frame, .depth = 1};
+    const struct tag_key key = {.kind = TAG_ADDRESS, .key = (uintptr_t)address};
 
-    return frame != 0 ? tag_find(&key) : 0;
-}
-
-uint32_t tag_of_stack(const uint64_t *frames, unsigned depth)
-{
-    struct tag_key key = {.kind = TAG_STACK, .frames = frames, .depth = depth};
-    uint64_t hash = depth;
-
-    /* Sites have the rest of the numbers to themselves. */
-    if (depth == 0 || tag_made() > STOOK_TAGS_MAX / 4 * 3)
-        return 0;
-    for (unsigned i = 0; i < depth; i++) {
-        hash = (hash ^ frames[i]) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
-    }
-    key.key = hash | TAG_HASHED_STACK;
-    return tag_find(&key);
+    return address ? tag_find(&key) : 0;
 }
 
 static uint64_t tag_hash(uint64_t hash, const char *text)
@@ -323,7 +269,7 @@ __attribute__((noinline, cold)) uint32_t tag_of_site_slow(struct stook_site *sit
     uint32_t number;
 
     hash = (hash ^ site->line) * 0x100000001b3u;
-    key.key = (hash & ~TAG_HASHED_STACK) | TAG_HASHED;
+    key.key = hash | TAG_HASHED;
     number = tag_find(&key);
     if (number != 0)
         __atomic_store_n(&site->tag, number, __ATOMIC_RELEASE);
@@ -345,15 +291,6 @@ static struct tag_record *tag_known(uint32_t tag, struct rows_two *came, struct 
     if (came->count == 0 || !atomic_load_explicit(&record->kind, memory_order_acquire))
         return NULL;
     return record;
-}
-
-uint64_t tag_address(uint32_t tag)
-{
-    struct tag_record *record = tag != 0 && tag <= STOOK_TAGS_MAX ? tag_record_of(tag) : NULL;
-
-    return record && atomic_load_explicit(&record->kind, memory_order_acquire) > TAG_SITE
-               ? record->value
-               : 0;
 }
 
 unsigned stook_tag_next(unsigned tag)
@@ -388,14 +325,10 @@ int stook_tag_stat(unsigned tag, struct stook_tag_stat *to)
     stat->function = kind == TAG_SITE ? record->function : NULL;
     stat->address = kind == TAG_SITE ? 0 : record->value;
     stat->line = kind == TAG_SITE ? record->value : 0;
-    stat->stack = kind == TAG_STACK ? record->stack->frames : NULL;
-    stat->depth = kind == TAG_STACK ? record->stack->depth : 0;
     stat->live_objects = came.count - went.count;
     stat->live_bytes = came.bytes - went.bytes;
     stat->total_objects = came.count;
     stat->total_bytes = came.bytes;
-    stat->peak_objects = __atomic_load_n(&tag_peak_of(tag)->count, __ATOMIC_RELAXED);
-    stat->peak_bytes = __atomic_load_n(&tag_peak_of(tag)->bytes, __ATOMIC_RELAXED);
     grow_write(to, &all, sizeof(all));
     return 0;
 }

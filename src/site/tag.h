@@ -13,6 +13,7 @@
 #define STOOK_SITE_TAG_H
 
 #include "percpu/rows.h"
+#include "site/rows_two.h"
 
 #include <stook/tag.h>
 
@@ -33,11 +34,7 @@ enum {
 };
 _Static_assert(TAG_CHUNK * sizeof(struct tag_counts) == TAG_ROW, "a row of counts a CPU");
 
-enum tag_kind { TAG_SITE = 1, TAG_ADDRESS, TAG_STACK };
-
-struct tag_stack {
-    uint64_t depth, frames[];
-};
+enum tag_kind { TAG_SITE = 1, TAG_ADDRESS };
 
 /*
  * The record of a site.  The thread that makes the number writes it before it publishes the number.  A thread
@@ -45,18 +42,13 @@ struct tag_stack {
  * its tag has counts, and then it never changes.
  */
 struct tag_record {
-    union {
-        struct {
-            const char *file, *function;
-        };
-        const struct tag_stack *stack; /* its first address is also `value` */
-    };
+    const char *file, *function;
     uint64_t value;        /* the line, or the address */
     _Atomic uint64_t kind; /* enum tag_kind; 0: not yet */
 };
 _Static_assert(sizeof(struct tag_record) == sizeof(struct tag_counts), "as long as one more row");
 
-/* A chunk: the rows of counts, the records of the sites, and the peaks. */
+/* A chunk: the rows of counts, and the records of the sites. */
 extern struct tag_counts *tag_chunks[TAG_CHUNKS] __attribute__((visibility("hidden")));
 
 uint32_t tag_of_site_slow(struct stook_site *site);
@@ -73,36 +65,12 @@ static inline uint32_t tag_of_site(struct stook_site *site)
 /* The tag of the code that a call returns to; 0 for NULL, and when there is no more room. */
 uint32_t tag_of_address(const void *address);
 
-/* The tag of a call stack, innermost first; 0 when there is no more room. */
-uint32_t tag_of_stack(const uint64_t *frames, unsigned depth);
-
-/* Every so many bytes that a thread allocates an object is tagged with its stack (tag_stack.c); 0: none. */
-extern uint64_t tag_stack_every __attribute__((visibility("hidden")));
-uint32_t tag_stack_sample(const void *address, uint64_t bytes);
-
 /*
  * The call stack of this thread, innermost first, from the code that returns to `address` on.  NULL: from the
  * caller's caller on, without the library's frames if the library is a file of its own.  How many frames; 0: the
  * address is in none of those that can be walked.
  */
 unsigned tag_stack_walk(const void *address, uint64_t *frames, unsigned most);
-
-/*
- * The tag of the code that a call for objects of `bytes` in sum returns to: what malloc uses.  Sampled
- * stacks begin at that address.  Not within the library's locks: it unwinds.
- */
-static inline uint32_t tag_of_call(const void *address, uint64_t bytes)
-{
-    if (__builtin_expect(__atomic_load_n(&tag_stack_every, __ATOMIC_RELAXED) != 0, 0)) {
-        uint32_t tag = tag_stack_sample(address, bytes);
-        if (tag != 0)
-            return tag;
-    }
-    return tag_of_address(address);
-}
-
-/* The address of a tag made by tag_of_address(), the first of a stack's; else 0. */
-uint64_t tag_address(uint32_t tag);
 
 /* Those of CPU 0. */
 static inline struct tag_counts *tag_counts_of(uint32_t tag)
@@ -113,30 +81,6 @@ static inline struct tag_counts *tag_counts_of(uint32_t tag)
     return (struct tag_counts *)rows_first(chunk, ROWS_LARGE) + (tag & (TAG_CHUNK - 1));
 }
 
-/*
- * Bytes that this thread allocated less those that it freed since its last report.  When that is much, the
- * thread reports it; if all sites together have more than ever, the bytes of each are kept (tag_peak.c).
- */
-extern __thread int64_t tag_peak_drift
-    __attribute__((visibility("hidden"), tls_model("initial-exec")));
-extern int64_t tag_peak_limit __attribute__((visibility("hidden")));
-void tag_peak_told(void);
-
-/* The thread has so much more, or less; true: tag_peak_told() is to be called. */
-static inline bool tag_peak_rises(uint64_t bytes)
-{
-    int64_t drift = tag_peak_drift += (int64_t)bytes;
-
-    return __builtin_expect(drift > __atomic_load_n(&tag_peak_limit, __ATOMIC_RELAXED), 0);
-}
-
-static inline bool tag_peak_falls(uint64_t bytes)
-{
-    int64_t drift = tag_peak_drift -= (int64_t)bytes;
-
-    return __builtin_expect(-drift > __atomic_load_n(&tag_peak_limit, __ATOMIC_RELAXED), 0);
-}
-
 /* `calls` objects of `bytes` in sum were allocated at, or freed that had been allocated at, the site.
  * Any context; one section on this CPU's counters. */
 static inline void tag_count_alloc(uint32_t tag, uint32_t calls, uint64_t bytes)
@@ -144,8 +88,6 @@ static inline void tag_count_alloc(uint32_t tag, uint32_t calls, uint64_t bytes)
     if (__builtin_expect(tag == 0, 0))
         return;
     rows_add_two(&tag_counts_of(tag)->came, ROWS_LARGE, calls, bytes);
-    if (tag_peak_rises(bytes))
-        tag_peak_told();
 }
 
 static inline void tag_count_free(uint32_t tag, uint32_t calls, uint64_t bytes)
@@ -153,8 +95,6 @@ static inline void tag_count_free(uint32_t tag, uint32_t calls, uint64_t bytes)
     if (__builtin_expect(tag == 0, 0))
         return;
     rows_add_two(&tag_counts_of(tag)->went, ROWS_LARGE, calls, bytes);
-    if (tag_peak_falls(bytes))
-        tag_peak_told();
 }
 
 /* One object of a tag other than 0, where there are sections; false: nothing was counted, and one of
@@ -168,12 +108,5 @@ static inline __attribute__((always_inline)) bool tag_count_section(uint32_t tag
     return rseq_add_two(came ? &counts->came : &counts->went, ROWS_LARGE, rseq,
                         *(const op_two *)one) == RSEQ_DONE;
 }
-
-/* The counts of a tag when all sites together had the most; in the tag's chunk. */
-struct rows_two *tag_peak_of(uint32_t tag);
-/* The numbers that were given so far. */
-uint32_t tag_made(void);
-/* Updates the peak now; returns the most bytes that all sites ever had together. */
-uint64_t tag_peak(void);
 
 #endif

@@ -16,14 +16,11 @@
 enum { /* internal flags beside STOOK_CACHE_* */
        CACHE_INTERNAL =
            1u << 31, /* the library's own: its slabs lie in the second half of the zones */
-       CACHE_MALLOC = 1u << 30,     /* a size class of malloc */
-       CACHE_LINK_FIRST = 1u << 29, /* links a new slab first and drains it then: for comparison */
-       CACHE_COLUMNS_OUTSIDE = 1u << 28, /* owners and tags in arrays outside: for comparison */
-       CACHE_SIZED = 1u << 27,           /* each object is asked for with a size of its own */
-       CACHE_COLOURED = 1u << 26, /* slabs begin with a gap, as those of debug caches: for tests */
-       CACHE_SHADOW = 1u << 25,   /* of samples alone (sample/shadow.h), known by its free */
-       CACHE_OWN = CACHE_SHADOW | CACHE_INTERNAL | CACHE_MALLOC | CACHE_LINK_FIRST |
-                   CACHE_COLUMNS_OUTSIDE | CACHE_SIZED | CACHE_COLOURED,
+       CACHE_MALLOC = 1u << 30, /* a size class of malloc */
+       CACHE_SIZED = 1u << 27,  /* each object is asked for with a size of its own */
+       CACHE_SHADOW =
+           1u << 25, /* each object stands in for another cache's, and is known by its free */
+       CACHE_OWN = CACHE_SHADOW | CACHE_INTERNAL | CACHE_MALLOC | CACHE_SIZED,
        /* Those of debug caches, which hooks.h leads to. */
        CACHE_DEBUG = STOOK_CACHE_DEBUG_CHECKS | STOOK_CACHE_DEBUG_RED_ZONE |
                      STOOK_CACHE_DEBUG_POISON | STOOK_CACHE_DEBUG_USER | STOOK_CACHE_DEBUG_TRACE |
@@ -132,15 +129,13 @@ enum {
     CACHE_CLOSED_TAG = 4,    /* objects are counted by call site */
     CACHE_CLOSED_TRACE = 8,  /* objects that are handed out and come back are recorded */
     CACHE_CLOSED_OWNER = 16, /* with GROUP: all to one group, so that they have no owners */
-    CACHE_CLOSED_DEBUG =
-        32, /* objects are checked (debug/): from the cache's creation to its end */
-    CACHE_CLOSED_HARDENED = 64, /* CACHE_HARDENED: as long */
-    CACHE_CLOSED_SAMPLED = 128, /* CACHE_SHADOW: as long */
-    CACHE_CLOSED_TWIN = 256,    /* some objects are of its twin: from the first of these on */
+    CACHE_CLOSED_WATCHED =
+        32, /* CACHE_DEBUG, CACHE_HARDENED, CACHE_SHADOW, or all calls matter to a layer
+             * above: to the cache's end */
     CACHE_CLOSED_BOTH = CACHE_CLOSED_GROUP | CACHE_CLOSED_TAG,
+    CACHE_CLOSED_COUNTED = CACHE_CLOSED_TRACE | CACHE_CLOSED_WATCHED, /* each call is seen */
     /* The rest of every call goes by hooks.alloc and its like (base/hooks.h). */
-    CACHE_CLOSED_ACCOUNT = CACHE_CLOSED_BOTH | CACHE_CLOSED_TRACE | CACHE_CLOSED_DEBUG |
-                           CACHE_CLOSED_HARDENED | CACHE_CLOSED_SAMPLED | CACHE_CLOSED_TWIN,
+    CACHE_CLOSED_ACCOUNT = CACHE_CLOSED_BOTH | CACHE_CLOSED_COUNTED,
 };
 
 /* What accounting (charge/) knows of a cache: written when the cache is made or before its first object,
@@ -191,10 +186,7 @@ struct stook_cache {
                       * first slab of the minimum order */
     _Atomic uint32_t prefilled; /* reserve/: sheaves that callers hold */
     _Atomic uint32_t
-        switched; /* debug/: of its CACHE_DEBUG flags, those that are no more as `flags` says */
-    _Atomic(struct stook_cache *)
-        twin;        /* kmalloc/: has the cache's charged objects (kmalloc/twin.c), or NULL; goes
-                                         * with it, under the cache list's lock */
+        switched;    /* debug/: of its CACHE_DEBUG flags, those that are no more as `flags` says */
     uint32_t traced; /* trace/: the trace that knows it; 0: none */
     struct cache_node nodes[]; /* one a node, up to the highest number */
 };

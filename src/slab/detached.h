@@ -23,7 +23,8 @@ enum {
 
 struct detached {
     struct slab *slab;
-    uint16_t head, tail; /* indices, once it is linked */
+    uint16_t head,
+        tail; /* indices, once it is linked; tail SLAB_NONE: not known (node_put_rest()) */
     uint16_t count;
     uint8_t last; /* position of the object gathered last, while it is not */
     bool linked;

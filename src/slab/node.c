@@ -7,7 +7,6 @@
 #include "base/context.h"
 #include "page/arena.h"
 #include "slab/freelist_iter.h"
-#include "slab/link_first.h"
 #include "slab/mark.h"
 #include "slab/node_pending.h"
 #include "slab/node_steps.h"
@@ -35,37 +34,6 @@ void node_init(struct node *node)
     list_init(&node->empty);
 }
 
-/* ---- pending slabs -------------------------------------------------------------------------- */
-
-bool node_settle(struct slab *slab)
-{
-    struct stook_cache *cache = slab_cache_of(slab_base(slab));
-    struct node *node = node_of(cache, slab);
-    struct slab *gone = NULL;
-    uint64_t word;
-
-    if (!node_lock(cache, node, false))
-        return false;
-    word = atomic_load_explicit(&slab->state, memory_order_relaxed);
-    /* Acquire: pairs with the pushes made while it was pending. */
-    while (!atomic_compare_exchange_weak_explicit(
-        &slab->state, &word,
-        slab_word(slab_head(word), slab_inuse(word), slab_seq(word) + 1,
-                  slab_flags(word) & ~(uint32_t)SLAB_PENDING),
-        memory_order_acq_rel, memory_order_relaxed))
-        stat_add(cache, STAT_cmpxchg_double_fail, 1);
-    if (slab_inuse(word) == 0)
-        gone = node_retire(cache, node, slab, false);
-    else if (slab_head(word) != SLAB_NONE && !list_linked(&slab->link))
-        node_add_freed(cache, node, slab);
-    if (gone)
-        node_forget(node, gone);
-    lock_drop(&node->lock, LOCK_NODE);
-    if (gone)
-        slab_unmake(cache, gone);
-    return true;
-}
-
 /* ---- taking objects ------------------------------------------------------------------------- */
 
 struct node_taken {
@@ -76,15 +44,13 @@ struct node_taken {
 /* Detaches a slab's whole freelist; false: it is empty. */
 static bool node_detach(struct stook_cache *cache, struct slab *slab, struct node_taken *out)
 {
-    uint64_t word = atomic_load_explicit(&slab->state, memory_order_acquire), taken;
-    uint32_t objects = slab_objects(cache, word);
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_acquire);
 
-    do {
+    do
         if (slab_head(word) == SLAB_NONE)
             return false;
-        taken = slab_word(SLAB_NONE, objects, slab_seq(word) + 1, slab_flags(word));
-    } while (!node_swap(cache, slab, &word, taken));
-    *out = (struct node_taken){slab, slab_head(word), objects - slab_inuse(word)};
+    while (!node_swap(cache, slab, &word, node_emptied(cache, word)));
+    *out = (struct node_taken){slab, slab_head(word), slab_objects(cache, word) - slab_inuse(word)};
     return true;
 }
 
@@ -202,7 +168,7 @@ static uint32_t node_emit(struct stook_cache *cache, const struct node_taken *ta
             return k + 1;
     }
     if (count < taken->count)
-        node_put_rest(cache, node_of(cache, slab), slab, index, taken->count - count, nospin);
+        node_put_rest(cache, slab, index, taken->count - count, nospin);
     return count;
 }
 
@@ -238,19 +204,14 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
         return 0;
     while (planned < enough && n < NODE_DETACH_MAX && !list_empty(&node->partial)) {
         struct slab *slab = LIST_ENTRY(node->partial.next, struct slab, link);
-        uint64_t word = atomic_load_explicit(&slab->state, memory_order_acquire), taken;
+        uint64_t word = atomic_load_explicit(&slab->state, memory_order_acquire);
         uint32_t objects = slab_objects(cache, word);
         __builtin_prefetch(slab->link.next, 1); /* it becomes the first, or comes next */
         if (planned >= min && planned + objects - slab_inuse(word) > max)
-            break; /* enough, and whole slabs are the better bargain */
-        do
-            taken = slab_word(SLAB_NONE, objects, slab_seq(word) + 1, slab_flags(word));
-        while (!node_swap(cache, slab, &word, taken));
+            break;                              /* enough, and whole slabs are the better bargain */
+        if (node_detach(cache, slab, &list[n])) /* else a thread took them, beside a fork */
+            planned += list[n++].count;
         node_remove_partial(node, slab);
-        list[n].slab = slab;
-        list[n].head = slab_head(word);
-        list[n].count = objects - slab_inuse(word);
-        planned += list[n++].count;
     }
     lock_drop(&node->lock, LOCK_NODE);
     stat_add(cache, STAT_alloc_from_partial, n);
@@ -297,10 +258,7 @@ static struct slab *node_take_empty(struct stook_cache *cache, struct node *node
         node_remove_empty(node, slab);
         /* Acquire: pairs with the last push of any thread. */
         word = atomic_load_explicit(&slab->state, memory_order_acquire);
-        atomic_store_explicit(
-            &slab->state,
-            slab_word(SLAB_NONE, slab_objects(cache, word), slab_seq(word) + 1, slab_flags(word)),
-            memory_order_relaxed);
+        atomic_store_explicit(&slab->state, node_emptied(cache, word), memory_order_relaxed);
     }
     lock_drop(&node->lock, LOCK_NODE);
     stat_add(cache, STAT_alloc_from_empty, slab != NULL);
@@ -344,45 +302,18 @@ uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, 
                 break;
             node_count_new(node, slab);
         }
-        if (cache->flags & CACHE_LINK_FIRST) {
-            uint32_t rest, head;
-            got += link_first_drain(cache, slab, objects + got, max - got, &head, &rest);
-            if (rest > 0)
-                node_put_rest(cache, node, slab, head, rest, nospin);
-            continue;
-        }
         iter = freelist_iter_begin(cache, slab);
         got += freelist_iter_emit(&iter, cache, slab, objects + got, max - got);
         if (iter.left == 0) {
             slab_counts.whole++;
         } else {
             uint32_t rest = iter.left;
-            node_put_rest(cache, node, slab, freelist_iter_link(&iter, cache, slab), rest, nospin);
+            node_put_rest(cache, slab, freelist_iter_link(&iter, cache, slab), rest, nospin);
         }
     }
     if (got < min)
         errno = ENOMEM;
     return got;
-}
-
-bool node_isolate(struct stook_cache *cache, struct slab *slab, uint64_t word)
-{
-    struct node *node = node_of(cache, slab);
-    uint64_t taken =
-        slab_word(SLAB_NONE, slab_objects(cache, word), slab_seq(word) + 1, slab_flags(word));
-    bool done;
-
-    lock_take(&node->lock, LOCK_NODE);
-    node_locked(cache, node);
-    /* Partial and on the list, as long as the word is this one. */
-    done = slab_head(word) != SLAB_NONE && slab_inuse(word) > 0 &&
-           !(slab_flags(word) & SLAB_PENDING) && list_linked(&slab->link) &&
-           atomic_compare_exchange_strong_explicit(&slab->state, &word, taken, memory_order_acq_rel,
-                                                   memory_order_relaxed);
-    if (done)
-        node_remove_partial(node, slab);
-    lock_drop(&node->lock, LOCK_NODE);
-    return done;
 }
 
 size_t node_shrink(struct stook_cache *cache, unsigned node_id)

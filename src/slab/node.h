@@ -29,12 +29,6 @@ void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool 
 uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t n, unsigned *slabs,
                        bool nospin);
 
-/*
- * Takes the freelist out of a slab whose state word is still `word`; false: it is not.  The list is the caller's,
- * and its objects count as out.  For repairs.
- */
-bool node_isolate(struct stook_cache *cache, struct slab *slab, uint64_t word);
-
 /* Returns empty slabs to the arena; the result is their bytes. */
 size_t node_shrink(struct stook_cache *cache, unsigned node);
 

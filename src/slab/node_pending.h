@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * node_pending.h - slabs whose list work waits, since the node's lock could not be had: for node.c,
- * node_pending.c below it and node_settle.c above.
+ * node_pending.h - slabs whose list work waits, since the node's lock could not be had.
  *
  * Such a slab is marked PENDING, by the thread that could not have the lock, and belongs to one place:
  *
@@ -23,9 +22,6 @@
 
 /* Onto the thread's list. */
 void node_defer(struct slab *slab);
-
-/* node.c: the list work of one slab, which is pending no more.  False: a fork has the lock. */
-bool node_settle(struct slab *slab);
 
 /* Parks the slab, or defers it, where no fork has the lock any more.  If there is no place left, one with
  * `many` free objects takes another's. */

@@ -16,13 +16,29 @@ static bool node_needs_lock(uint64_t word, uint64_t pushed)
            (slab_head(word) == SLAB_NONE || slab_inuse(pushed) == 0);
 }
 
+/* The last object of a list that was linked before: what is behind a damaged link stays out of use. */
+static void node_find_tail(struct stook_cache *cache, struct detached *list, uint32_t objects)
+{
+    list->tail = list->head;
+    for (uint32_t i = 1; i < list->count; i++) {
+        uint32_t next = slab_follow(cache, list->slab, list->tail, objects);
+        if (next == SLAB_NONE)
+            list->count = (uint16_t)i;
+        else
+            list->tail = (uint16_t)next;
+    }
+}
+
 /* The word after a push, and the links for it. */
 static uint64_t node_prepare(struct stook_cache *cache, const struct detached_set *set,
                              struct detached *list, uint64_t word, bool locked)
 {
     struct slab *slab = list->slab;
-    uint64_t pushed = node_pushed(cache, slab, word, list->head, list->count);
+    uint64_t pushed;
 
+    if (list->tail == SLAB_NONE && slab_head(word) != SLAB_NONE) /* another thread freed to it */
+        node_find_tail(cache, list, slab_objects(cache, word));
+    pushed = node_pushed(cache, slab, word, list->head, list->count);
     if (locked && slab_inuse(pushed) == 0 && !(slab_flags(word) & SLAB_PENDING)) {
         /* All objects are free, and no thread can take from the slab: its links mean nothing. */
         slab_counts.whole += !list->linked;
@@ -30,65 +46,41 @@ static uint64_t node_prepare(struct stook_cache *cache, const struct detached_se
     }
     if (!list->linked)
         detached_link(cache, set, list);
-    slab_set_link(cache, slab, list->tail, slab_head(word)); /* again if that changes */
+    if (list->tail != SLAB_NONE)
+        slab_set_link(cache, slab, list->tail, slab_head(word)); /* again if that changes */
     return pushed;
 }
 
-/* Publishes a detached list.  See slab.h for which changes need the lock. */
-LOCK_UNCHECKED static void node_publish(struct stook_cache *cache, const struct detached_set *set,
-                                        struct detached *list, bool nospin)
-{
-    struct slab *slab = list->slab;
-    struct node *node = node_of(cache, slab);
-    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
-    bool locked = false, defer = false;
-
-    for (;;) {
-        pushed = node_pushed(cache, slab, word, list->head, list->count);
-        if (!locked && node_needs_lock(word, pushed)) {
-            /* Giving a slab back takes the arena's lock, which is not only tried. */
-            locked = !(nospin && slab_inuse(pushed) == 0) && node_lock(cache, node, nospin);
-            defer = !locked;
-            if (locked) {
-                word = atomic_load_explicit(&slab->state, memory_order_relaxed);
-                continue;
-            }
-        }
-        pushed = node_prepare(cache, set, list, word, locked);
-        if (defer)
-            pushed |= (uint64_t)SLAB_PENDING << 56;
-        if (node_swap(cache, slab, &word, pushed))
-            break;
-        defer = false;
-    }
-    if (locked)
-        node_settle_drop(cache, node, slab, pushed, nospin);
-    else if (defer)
-        node_pend(cache, node, slab, false);
-}
-
-/* The push that needs no lock: onto a slab that stays partial, or is pending.  False: it needs the lock. */
+/*
+ * The push that needs no lock: onto a slab that stays partial, or is pending.  See slab.h for which changes need the
+ * lock.  True: this one does, and nothing is done; or with `defer` it is done all the same, and the slab is pending.
+ */
 static bool node_push(struct stook_cache *cache, const struct detached_set *set,
-                      struct detached *list)
+                      struct detached *list, bool defer)
 {
     struct slab *slab = list->slab;
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
+    bool needs;
 
     do {
         pushed = node_pushed(cache, slab, word, list->head, list->count);
-        if (node_needs_lock(word, pushed))
-            return false;
+        needs = node_needs_lock(word, pushed);
+        if (needs && !defer)
+            return true;
         pushed = node_prepare(cache, set, list, word, false);
+        if (needs)
+            pushed |= (uint64_t)SLAB_PENDING << 56;
     } while (!node_swap(cache, slab, &word, pushed));
-    return true;
+    return needs;
 }
 
 /* The push under the lock.  The slab, if the caller has to give it back when it has dropped the lock. */
 static struct slab *node_push_locked(struct stook_cache *cache, struct node *node,
-                                     const struct detached_set *set, struct detached *list)
-    LOCK_NEEDS(node->lock);
+                                     const struct detached_set *set, struct detached *list,
+                                     bool nospin) LOCK_NEEDS(node->lock);
 static struct slab *node_push_locked(struct stook_cache *cache, struct node *node,
-                                     const struct detached_set *set, struct detached *list)
+                                     const struct detached_set *set, struct detached *list,
+                                     bool nospin)
 {
     struct slab *slab = list->slab;
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
@@ -96,7 +88,25 @@ static struct slab *node_push_locked(struct stook_cache *cache, struct node *nod
     do
         pushed = node_prepare(cache, set, list, word, true);
     while (!node_swap(cache, slab, &word, pushed));
-    return node_settle_lists(cache, node, slab, pushed, false);
+    return node_settle_lists(cache, node, slab, pushed, nospin);
+}
+
+/* Publishes a detached list.  `many`: threads that need objects during a fork find some in this slab. */
+LOCK_UNCHECKED static void node_publish(struct stook_cache *cache, const struct detached_set *set,
+                                        struct detached *list, bool many, bool nospin)
+{
+    struct slab *slab = list->slab;
+    struct node *node = node_of(cache, slab);
+    uint64_t word;
+
+    if (!node_push(cache, set, list, false))
+        return;
+    word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+    /* Giving a slab back takes the arena's lock, which is not only tried. */
+    if (!(nospin && slab_inuse(word) <= list->count) && node_lock(cache, node, nospin))
+        node_drop(cache, node, node_push_locked(cache, node, set, list, nospin));
+    else if (node_push(cache, set, list, true))
+        node_pend(cache, node, slab, many);
 }
 
 /*
@@ -111,8 +121,8 @@ LOCK_UNCHECKED static void node_publish_set(struct stook_cache *cache, struct de
 
     for (unsigned i = 0; i < set->lists; i++)
         if (nospin)
-            node_publish(cache, set, &set->list[i], nospin);
-        else if (!node_push(cache, set, &set->list[i]))
+            node_publish(cache, set, &set->list[i], false, nospin);
+        else if (node_push(cache, set, &set->list[i], false))
             set->list[waiting++] = set->list[i];
     for (unsigned i = 0; i < waiting; i++) {
         struct node *node = node_of(cache, set->list[i].slab);
@@ -122,9 +132,9 @@ LOCK_UNCHECKED static void node_publish_set(struct stook_cache *cache, struct de
         if (held != node)
             held = node_lock(cache, node, false) ? node : NULL;
         if (!held)
-            node_publish(cache, set, &set->list[i], false);
+            node_publish(cache, set, &set->list[i], false, false);
         else
-            empty = node_push_locked(cache, node, set, &set->list[i]);
+            empty = node_push_locked(cache, node, set, &set->list[i], false);
         if (empty)
             set->list[gone++].slab = empty; /* in the place of a list that is published */
     }
@@ -134,19 +144,10 @@ LOCK_UNCHECKED static void node_publish_set(struct stook_cache *cache, struct de
         slab_unmake(cache, set->list[i].slab);
 }
 
-/* Whether each object is of another slab than the one before it, three of four at least: by addresses alone. */
-static bool node_alternate(const struct stook_cache *cache, void *const *objects, uint32_t n)
-{
-    uintptr_t bytes = (uintptr_t)PAGE_SIZE << cache->layout.order;
-    uint32_t other = 1;
-
-    for (uint32_t i = 1; i < n; i++)
-        other += ((uintptr_t)objects[i] ^ (uintptr_t)objects[i - 1]) >= bytes;
-    return other * 4 >= n * 3;
-}
-
-/* The same of any one before: each slab is a bit of a word, so that one that comes again is seen.  By its place in the
- * window, which is elsewhere in each process: the lab counts the same each time. */
+/*
+ * Whether each object is of another slab than any one before it, three of four at least: by addresses alone.  Each slab
+ * is a bit of a word, by its place in the window, which is elsewhere in each process: the lab counts the same each time.
+ */
 static bool node_are_apart(const struct stook_cache *cache, void *const *objects, uint32_t n)
 {
     unsigned shift = PAGE_SHIFT + cache->layout.order;
@@ -184,7 +185,7 @@ static bool node_put_one(struct stook_cache *cache, const void *object)
     do {
         if (__builtin_expect(node_needs_lock(word, pushed), 0)) { /* by now */
             struct detached one = {slab, (uint16_t)index, (uint16_t)index, 1, 0, true};
-            node_publish(cache, NULL, &one, false);
+            node_publish(cache, NULL, &one, false, false);
             return true;
         }
         slab_set_link(cache, slab, index, slab_head(word));
@@ -214,16 +215,15 @@ static void node_put_apart(struct stook_cache *cache, struct detached_set *set,
     }
 }
 
-uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t n, unsigned *slabs,
-                       bool nospin)
+static uint32_t node_put_part(struct stook_cache *cache, void *const *objects, uint32_t n,
+                              unsigned *slabs, bool nospin)
 {
     struct detached_set set;
     uint32_t done = n < *slabs ? n : *slabs;
 
     if (done > NODE_APART)
         done = NODE_APART;
-    node_touch(cache);
-    if (!nospin && node_alternate(cache, objects, done)) {
+    if (!nospin && node_are_apart(cache, objects, done)) {
         node_put_apart(cache, &set, objects, done);
         *slabs -= done;
         return done;
@@ -234,57 +234,28 @@ uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t
     return done;
 }
 
+uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t n, unsigned *slabs,
+                       bool nospin)
+{
+    node_touch(cache);
+    return node_put_part(cache, objects, n, slabs, nospin);
+}
+
 void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool nospin)
 {
-    struct detached_set set;
-
     node_touch(cache);
     while (n > 0) {
-        uint32_t done = n < NODE_APART ? n : NODE_APART;
-        if (!nospin && node_are_apart(cache, objects, done)) {
-            node_put_apart(cache, &set, objects, done);
-        } else {
-            done = detached_gather(cache, &set, objects, n, DETACHED_LISTS);
-            node_publish_set(cache, &set, nospin);
-        }
+        unsigned slabs = DETACHED_LISTS;
+        uint32_t done = node_put_part(cache, objects, n, &slabs, nospin);
         objects += done;
         n -= done;
     }
 }
 
-LOCK_UNCHECKED void node_put_rest(struct stook_cache *cache, struct node *node, struct slab *slab,
-                                  uint32_t head, uint32_t count, bool nospin)
+void node_put_rest(struct stook_cache *cache, struct slab *slab, uint32_t head, uint32_t count,
+                   bool nospin)
 {
-    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
-    uint32_t objects = slab_objects(cache, word), tail = SLAB_NONE;
-    bool locked = node_lock(cache, node, nospin), defer;
+    struct detached rest = {slab, (uint16_t)head, SLAB_NONE, (uint16_t)count, 0, true};
 
-    do {
-        pushed = node_pushed(cache, slab, word, head, count);
-        defer = !locked && !(slab_flags(word) & SLAB_PENDING);
-        if (defer)
-            pushed |= (uint64_t)SLAB_PENDING << 56;
-        if (slab_head(word) != SLAB_NONE) { /* another thread freed to it: behind ours */
-            if (tail == SLAB_NONE) {
-                tail = head;
-                for (uint32_t i = 1; i < count; i++) {
-                    uint32_t next = slab_follow(cache, slab, tail, objects);
-                    if (next == SLAB_NONE) /* what is behind a damaged link stays out of use */
-                        count = i;
-                    else
-                        tail = next;
-                }
-                pushed = node_pushed(cache, slab, word, head, count);
-                if (defer)
-                    pushed |= (uint64_t)SLAB_PENDING << 56;
-            }
-            slab_set_link(cache, slab, tail, slab_head(word));
-        } else if (tail != SLAB_NONE) {
-            slab_set_link(cache, slab, tail, SLAB_NONE);
-        }
-    } while (!node_swap(cache, slab, &word, pushed));
-    if (locked)
-        node_settle_drop(cache, node, slab, pushed, nospin);
-    else if (defer)
-        node_pend(cache, node, slab, true);
+    node_publish(cache, NULL, &rest, true, nospin);
 }

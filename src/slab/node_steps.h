@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * node_steps.h - common steps of taking objects from slabs (node.c) and of bringing them back (node_put.c): a
- * node's lock and lists, and changes of a slab's word.  No other file includes it.
+ * node's lock and lists, and changes of a slab's word.  Other files include it for repairs alone (debug/slabs.c).
  */
 #ifndef STOOK_SLAB_NODE_STEPS_H
 #define STOOK_SLAB_NODE_STEPS_H
@@ -139,6 +139,12 @@ static inline uint64_t node_pushed(struct stook_cache *cache, struct slab *slab,
     return slab_word(head, slab_inuse(word) - count, slab_seq(word) + 1, slab_flags(word));
 }
 
+/* The word of a slab whose whole freelist is taken: all its objects are out. */
+static inline uint64_t node_emptied(const struct stook_cache *cache, uint64_t word)
+{
+    return slab_word(SLAB_NONE, slab_objects(cache, word), slab_seq(word) + 1, slab_flags(word));
+}
+
 /* After a push under the lock: the lists.  The slab, if the caller has to give it back without the lock. */
 static inline struct slab *node_settle_lists(struct stook_cache *cache, struct node *node,
                                              struct slab *slab, uint64_t word, bool nospin)
@@ -148,35 +154,32 @@ static inline struct slab *node_settle_lists(struct stook_cache *cache, struct n
 {
     struct slab *gone = NULL;
 
-    if (!(slab_flags(word) & SLAB_PENDING)) {
-        if (slab_inuse(word) == 0)
-            gone = node_retire(cache, node, slab, nospin);
-        else if (!list_linked(&slab->link))
-            node_add_freed(cache, node, slab);
-    }
+    if (slab_flags(word) & SLAB_PENDING)
+        return NULL;
+    if (slab_inuse(word) == 0)
+        gone = node_retire(cache, node, slab, nospin);
+    else if (slab_head(word) != SLAB_NONE && !list_linked(&slab->link))
+        node_add_freed(cache, node, slab);
     if (gone)
         node_forget(node, gone);
     return gone;
 }
 
-/* The same, then the lock goes. */
-static inline void node_settle_drop(struct stook_cache *cache, struct node *node, struct slab *slab,
-                                    uint64_t word, bool nospin) LOCK_DROPS(node->lock);
-static inline void node_settle_drop(struct stook_cache *cache, struct node *node, struct slab *slab,
-                                    uint64_t word, bool nospin)
+/* The lock goes, then the slab if there is one. */
+static inline void node_drop(struct stook_cache *cache, struct node *node, struct slab *gone)
+    LOCK_DROPS(node->lock);
+static inline void node_drop(struct stook_cache *cache, struct node *node, struct slab *gone)
 {
-    struct slab *gone = node_settle_lists(cache, node, slab, word, nospin);
-
     lock_drop(&node->lock, LOCK_NODE);
     if (gone)
         slab_unmake(cache, gone);
 }
 
 /*
- * Returns a slab's surplus objects, linked from `head` on, under the lock.  The slab is on no list, but a thread
- * that frees to it meanwhile may put it onto one.
+ * Returns a slab's surplus objects, linked from `head` on.  The slab is on no list, but a thread that frees to it
+ * meanwhile may put it onto one.
  */
-void node_put_rest(struct stook_cache *cache, struct node *node, struct slab *slab, uint32_t head,
-                   uint32_t count, bool nospin);
+void node_put_rest(struct stook_cache *cache, struct slab *slab, uint32_t head, uint32_t count,
+                   bool nospin);
 
 #endif

@@ -4,7 +4,6 @@
 #include "base/cancel.h"
 #include "base/context.h"
 #include "base/hooks.h"
-#include "base/placed.h"
 #include "base/probe.h"
 #include "base/report.h"
 #include "page/arena.h"
@@ -16,7 +15,6 @@
 
 #include <errno.h>
 
-struct stook_cache *cache_table[STOOK_CACHES_MAX] HEAD_BSS;
 __thread struct slab_counts slab_counts;
 
 static void slab_map(const struct slab *slab, unsigned order, uint32_t entry)
@@ -126,23 +124,6 @@ void slab_release(struct stook_cache *cache, struct slab *slab)
     runs_give(cache, slab);
 }
 
-uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
-                   uint32_t objects)
-{
-    uint32_t next;
-
-    if (__builtin_expect(STOOK_ENCODED && index >= objects, 0)) {
-        wrong_link(cache, slab, index, SLAB_NONE, objects);
-        return SLAB_NONE;
-    }
-    next = slab_encode(cache, index, *slab_link(cache, slab, index)); /* its own inverse */
-    if (__builtin_expect(STOOK_ENCODED && next >= objects && next != SLAB_NONE, 0)) {
-        wrong_link(cache, slab, index, next, objects);
-        return SLAB_NONE;
-    }
-    return next;
-}
-
 uint32_t slab_follow(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
                      uint32_t objects)
 {
@@ -201,13 +182,6 @@ size_t slab_search(const struct stook_cache *cache, size_t page, size_t end)
            pagemap_cache(__atomic_load_n(&pagemap.entry[page], __ATOMIC_ACQUIRE)) != cache->index)
         page++;
     return page < end ? page : end;
-}
-
-struct stook_cache *slab_cache_of(const void *object)
-{
-    if (!pagemap_covers(object))
-        return NULL;
-    return cache_table[pagemap_cache(*pagemap_at(object))];
 }
 
 struct stook_cache *slab_user_cache(const void *object)

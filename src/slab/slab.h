@@ -140,11 +140,8 @@ struct slab_counts {
 extern __thread struct slab_counts slab_counts
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-/* The decoded link, or SLAB_NONE at the end.  A value outside the slab is corruption: it gets the report, and
- * the list ends there if the program goes on. */
-uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
-                   uint32_t objects);
-/* The same where one more object must follow: a list that ends early gets the report, too. */
+/* The decoded link, where one more object must follow.  Another value is corruption, and so is the end: it gets the
+ * report, and the list ends there (SLAB_NONE) if the program goes on. */
 uint32_t slab_follow(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
                      uint32_t objects);
 

@@ -95,21 +95,19 @@ void stat_clear(struct stook_cache *cache)
         }
 }
 
-SAMPLED_TEXT void stat_close(struct stook_cache *cache, uint32_t reason, bool close)
+void stat_close(struct stook_cache *cache, uint32_t reason, bool close)
 {
     uint32_t closed = atomic_load_explicit(&cache->closed, memory_order_relaxed);
 
     closed = close ? closed | reason : closed & ~reason;
     /* Any order will do for objects: slot 0 and the cache's own serve at the same time. */
     atomic_store_explicit(&cache->closed, closed, memory_order_relaxed);
-    atomic_store_explicit(
-        &cache->way,
-        percpu.rseq && cache->layout.lead == 0 &&
-                !(closed & (CACHE_CLOSED_STAT | CACHE_CLOSED_TRACE | CACHE_CLOSED_DEBUG |
-                            CACHE_CLOSED_HARDENED | CACHE_CLOSED_SAMPLED | CACHE_CLOSED_TWIN))
-            ? closed
-            : 0,
-        memory_order_relaxed);
+    atomic_store_explicit(&cache->way,
+                          percpu.rseq && cache->layout.lead == 0 &&
+                                  !(closed & (CACHE_CLOSED_STAT | CACHE_CLOSED_COUNTED))
+                              ? closed
+                              : 0,
+                          memory_order_relaxed);
     __atomic_store_n(&cache->head.slots, percpu.areas + percpu_offset(closed ? 0 : cache->index),
                      __ATOMIC_RELAXED);
 }

@@ -27,9 +27,6 @@ void wrong_link(const struct stook_cache *cache, const struct slab *slab, uint32
 _Noreturn void wrong_count(const struct stook_cache *cache, const struct slab *slab, uint32_t head,
                            uint32_t inuse, uint32_t count);
 
-/* The finding in one sentence, without its newline; cut to what fits.  The length. */
-size_t wrong_sentence(const struct debug_finding *finding, char *to, size_t room);
-
 /* The object of a slab that a pointer lies in: its slab and index; false: in none. */
 bool wrong_place(const void *pointer, const struct slab **slab, uint32_t *index);
 

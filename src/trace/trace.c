@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * trace.c - the threads that record: each has a writer with a chunk of the file, and writes its events there without a
+ * lock. trace.gate->lock is for claiming chunks and writers. trace_record.c encodes an event, trace_file.c has the
+ * file.
+ */
 #include "trace/trace.h"
 
 #include "trace/trace_file.h"

@@ -5,9 +5,9 @@
  * A cache that is traced has CACHE_CLOSED_TRACE: its calls go through the hooks (account.h), which call this
  * file.  Other caches pay nothing.
  *
- * Each thread writes to a chunk of the file that it has mapped, and exchanges a full chunk for the next one
- * under a lock that no handler waits for.  A handler that interrupts its own thread's record counts its events
- * as lost, and so does a thread that finds no room.  The records outlive the process, however it ends.
+ * Each thread writes to a chunk of the file that it has mapped.  It exchanges a full chunk for the next one under a lock
+ * that no signal handler waits for.  If a handler interrupted its thread while that wrote a record, its events are counted
+ * as lost.  So are events that find no room.  The records outlive the process, however it ends.
  */
 #ifndef STOOK_TRACE_TRACE_H
 #define STOOK_TRACE_TRACE_H
@@ -20,8 +20,8 @@
 
 /*
  * Begins a trace of this process: 0, or an errno.  EBUSY: this process writes a trace already, or another one
- * writes that file.  Nothing is recorded before caches are closed for it.  These three calls: not from
- * handlers, one at a time.
+ * writes that file.  Nothing is recorded before caches are closed for it.  The caller makes this call and the next two one
+ * at a time, and not from signal handlers.
  */
 int trace_begin(const char *path, uint64_t limit);
 /* Ends the trace: when this returns, the file is complete.  False: there was none. */
@@ -29,20 +29,19 @@ bool trace_end(void);
 /* In the forked child, which has no other thread and is not traced: true if the parent was traced. */
 bool trace_child(void);
 
-/* Objects that the caller has got, of one cache; of a large object (no cache) its bytes.  Any context;
- * errno is kept, as by all of these. */
+/* Records objects of one cache that were allocated.  Any context; errno is kept, as by all that follow. */
 void trace_alloc(const struct stook_cache *cache, void *const *objects, size_t n);
 /*
- * The next trace_alloc() of this thread is of a class of malloc, which was asked for `size` bytes, at a multiple
- * of `align` if that is not 0.  Size 0: it is not.
+ * The next trace_alloc() of this thread is of a class of malloc.  The program requested `size` bytes, aligned to `align`
+ * if that is not 0.  Size 0 cancels this.
  */
 void trace_asked(size_t size, size_t align);
 void trace_alloc_large(void *object, size_t bytes);
 
-/* Objects that are about to go; NULL entries are skipped. */
+/* Records objects that are about to be freed; NULL entries are skipped. */
 void trace_free(void *const *objects, size_t n);
 
-/* For an object of which it is only known afterwards that it went: the time before, and then. */
+/* For a free that may fail: trace_time() before it, trace_free_at() with that time once it has succeeded. */
 uint64_t trace_time(void);
 void trace_free_at(void *object, uint64_t time);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/* trace_file.c - creates the file of a trace, extends it by a chunk, maps and unmaps chunks; never follows a link. */
 #include "trace/trace_file.h"
 
-#include "base/file.h"
+#include "text/file.h"
 #include "base/placed.h"
 #include "base/raw.h"
 
@@ -39,8 +40,8 @@ static int trace_file_openat(const char *path, int flags)
 /* ---- making it ------------------------------------------------------------------------------ */
 
 /*
- * What is there goes, but only a regular file: a trace that was.  One that a process writes to is
- * locked by it, and even if it were not, it would keep what it has mapped.
+ * Removes the file, if it is a regular one: an older trace.  A process that still writes to it has locked it, and would
+ * keep its mapping anyway.
  */
 static int trace_file_remove(const char *path)
 {
@@ -61,7 +62,7 @@ static int trace_file_remove(const char *path)
     return error;
 }
 
-/* A new file, nobody's link. */
+/* Creates a new file; never follows or reuses an existing link. */
 static int trace_file_make(const char *path, int *fd)
 {
     for (int i = 0; i < TRACE_FILE_TRIES; i++) {

@@ -3,8 +3,8 @@
  * trace_format.h - the file that a traced program writes (STOOK_TRACE, stook run --trace) and that
  * stook lab trace reads: which object was allocated and freed, where and when.
  *
- * A header, then chunks of the same size, in the order in which they were claimed.  Each chunk is one
- * thread's; a thread's chunks are in order.  All numbers are little endian.  Records are bytes:
+ * A header, then chunks of one size, in the order in which threads claimed them.  Each chunk is one thread's, and a
+ * thread's chunks are in order.  All numbers are little endian.  Records are bytes:
  *
  *   kind (1 byte), then by kind
  *   TRACE_ALLOC  time, address, cache; of cache 0 (a large object) bytes, too
@@ -22,12 +22,12 @@
  * numbers  seven bits a byte, the lowest first, bit 7 set where more follow
  *
  * An allocation is timed when it is done, a free before it is: in the order of time no address is
- * handed out twice.  Equal times: frees come first.  Events of a thread have one time only where one
- * call took or gave them.
+ * allocated twice.  Among events of equal time, frees come first.  Two events of a thread have the same time only if
+ * one call made them.
  *
- * Events that found no room, or came while their own thread was writing a record (in a signal handler), are
- * counted in `lost` and nowhere else: readers meet frees of objects that they do not know, and addresses that
- * are handed out again.
+ * An event is lost if the file is full, or if a signal handler made it while its thread was writing a record.  `lost`
+ * counts such events.  A reader therefore meets frees of objects that it does not know, and allocations of addresses
+ * that it takes for live.
  */
 #ifndef STOOK_TRACE_TRACE_FORMAT_H
 #define STOOK_TRACE_TRACE_FORMAT_H

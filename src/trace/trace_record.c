@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* trace_record.c - encodes one event as the bytes of trace_format.h. */
 #include "trace/trace_record.h"
 
 #include <string.h>

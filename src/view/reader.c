@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* reader.c - lets other processes of the same user read this one, if STOOK_VIEW asks for it. */
 #include "view/reader.h"
 
 #include "base/placed.h"

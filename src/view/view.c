@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* view.c - the note and the tables that view.def describes, as constant data. */
 #include "view/view.h"
 
 #include "base/settings.h"

@@ -3,9 +3,9 @@
  * view.h - the description of the library's structures that every process carries, for readers outside of it
  * (tools/look/).  It is constant data that nothing in the process reads, and has no relocations.
  *
- * The library's ELF file has a note in its section .note.stook, which `strip` and `ld --gc-sections` keep and static
- * programs have, too.  Owner "Stook", type VIEW_NOTE; what it describes is struct view_note.  A reader finds it in
- * memory: in the PT_NOTE segments of each ELF file that is mapped.
+ * The library's ELF file has a note in its section .note.stook, with the owner "Stook" and the type VIEW_NOTE.  Its
+ * descriptor is a struct view_note.  `strip` and `ld --gc-sections` keep it, and static programs have it, too.  A reader
+ * finds it in the PT_NOTE segments of the mapped ELF files.
  *
  *   note -> table of names (struct view_name): offsets, sizes and constants, of view.def and of the counters
  *        -> table of variables (struct view_variable)
@@ -20,7 +20,7 @@
 #define VIEW_OWNER "Stook"
 enum {
     VIEW_NOTE = 2,   /* 1 is malloc/start.c's */
-    VIEW_FORMAT = 1, /* grows when the structures hang together in another way */
+    VIEW_FORMAT = 1, /* grows when the structures refer to each other differently */
     VIEW_NAME_MAX = 40,
     VIEW_VARIABLE_MAX = 24,
 };

@@ -14,7 +14,7 @@
 #include "slab/node.h"
 #include "slab/stat.h"
 #include "watch/stats.h"
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ static struct cache_counts cache_show_counts(struct stook_cache *cache)
 {
     struct cache_counts counts;
 
-    cache_count(cache, &counts);
+    stats_count(cache, &counts);
     return counts;
 }
 

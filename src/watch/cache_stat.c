@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* cache_stat.c - the public calls on a cache's counters: switch them on and off, clear them, sum them. */
 #include "base/grow.h"
 #include "slab/stat.h"
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * exit.c - finds out what the environment asks for, keeps a copy of standard error, and writes the report at the end.
+ */
 #include "watch/exit.h"
 
-#include "base/file.h"
+#include "text/file.h"
 #include "base/placed.h"
 #include "base/raw.h"
 #include "base/report.h"
@@ -101,7 +104,7 @@ static int exit_copy(enum exit_asked asked)
     return fd;
 }
 
-/* The copy; else standard error, if it is open, or another descriptor of what it was. */
+/* The copy; else standard error, if it is open, or another descriptor of the same file. */
 static int exit_find_stderr(void)
 {
     if (exit_holds_stderr())
@@ -114,7 +117,7 @@ static int exit_find_stderr(void)
     return STDERR_FILENO;
 }
 
-/* A forked child that is not asked keeps nobody's pipe open. */
+/* A forked child that writes no report closes its copy: a reader of that pipe may wait for its end. */
 static void exit_child(void)
 {
     int saved = errno;

@@ -8,8 +8,8 @@
  *   STOOK_REPORT_FILE    where to, appended; %p becomes the process number, %% a percent sign;
  *                        without it standard error
  *
- * Nothing of this is read in a process with raised privileges.  The symbols' names let
- * libstook-malloc.so reach the functions in libstook.so.
+ * Nothing of this is read in a process with raised privileges.  By the symbols' names malloc reaches these functions of
+ * another object, where that is the first (kmalloc/private.h).
  */
 #ifndef STOOK_WATCH_EXIT_H
 #define STOOK_WATCH_EXIT_H
@@ -17,9 +17,9 @@
 #include <stook/stook.h>
 
 /*
- * Once, early: many programs close standard error before destructors run, so the process that was
- * named by its number keeps a copy of it, closed on exec; one of a whole tree that reports to standard
- * error keeps one where its number can be beyond RLIMIT_NOFILE.
+ * Copies standard error, once and early: many programs close it before destructors run.  The copy is closed on exec.  A
+ * process that the setting names by its number always keeps one.  A process of a tree that reports to standard error
+ * keeps one only if its number can be beyond RLIMIT_NOFILE.
  */
 STOOK_API void exit_prepare(void) __asm__("stook_private_exit_prepare");
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * profile.c - writes the profile as one JSON document, on a call, a signal or at the end. profile_sites.c,
+ * profile_samples.c and profile_maps.c write its parts.
+ */
 #include "watch/profile.h"
 
 #include "large/large.h"
-#include "site/tag.h"
+#include <stook/tag.h>
 #include "watch/exit.h"
-#include "base/file.h"
+#include "text/file.h"
 #include "base/placed.h"
 #include "base/raw.h"
 #include "base/report.h"
@@ -22,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROFILE_FORMAT = 1 }; /* grows when a key changes its meaning or goes */
+enum { PROFILE_FORMAT = 2 }; /* grows when a key changes its meaning or goes */
 
 /* ---- the document --------------------------------------------------------------------------- */
 
@@ -52,8 +56,6 @@ static void profile_sums(struct writer *w)
     struct stats_cache row, sum = {0};
     uint64_t objects, large;
 
-    writer_key(w, "peak_bytes", tag_peak(), ", ");
-    writer_key(w, "stack_every", __atomic_load_n(&tag_stack_every, __ATOMIC_RELAXED), ", ");
     if (!stats_readable()) {
         writer_print(w, "\"in_use_bytes\": null,\n ");
         return;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * profile.h - what the parts of the profile's writer know of each other (docs/profile.md).
+ * profile.h - the interface between the files that write the profile (docs/profile.md).
  *
- * All of it runs in signal handlers too: no memory, no stdio, no lock that could be the victim's.
+ * All of it also runs in signal handlers.  It allocates no memory, uses no stdio, and takes no lock that the interrupted
+ * thread may hold.
  */
 #ifndef STOOK_WATCH_PROFILE_H
 #define STOOK_WATCH_PROFILE_H
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <stdbool.h>
 

@@ -9,7 +9,7 @@
 #include "watch/profile.h"
 
 #include "base/raw.h"
-#include "os/maps.h"
+#include "text/maps.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -117,7 +117,7 @@ void profile_maps_write(struct writer *writer)
 {
     struct maps lines;
     int memory = raw_open("/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
-    uint64_t header = 0, header_of = 0; /* the last one's address, and the hash of its path */
+    uint64_t header = 0, header_of = 0; /* address of the last header, and the hash of its path */
     struct maps_entry map;
     bool first = true;
 

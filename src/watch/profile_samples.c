@@ -66,23 +66,19 @@ static void profile_samples_stack(struct writer *w, const struct site *site)
     writer_print(w, "],\n   ");
 }
 
-/* Objects of the cache in use that a site's samples stand for, beside the samples, which lie in shadow caches. */
+/* Objects of the cache in use that a site's samples stand for. */
 static uint64_t profile_samples_seen(const struct site *site)
 {
-    uint64_t gone = atomic_load_explicit(&site->went, memory_order_acquire);
-    uint64_t went = atomic_load_explicit(&site->went_objects, memory_order_relaxed);
-    uint64_t samples = atomic_load_explicit(&site->came, memory_order_acquire);
+    uint64_t went = atomic_load_explicit(&site->went_objects, memory_order_acquire);
     uint64_t came = atomic_load_explicit(&site->came_objects, memory_order_relaxed);
-    uint64_t own = samples > gone ? samples - gone : 0;
-    uint64_t objects = came > went ? (came - went) / SITES_ONE : 0;
 
-    return objects > own ? objects - own : 0;
+    return came > went ? (came - went) / SITES_ONE : 0;
 }
 
 /*
- * The cache's own objects in use, which are exact, of which a site has the share that it has of the cache's samples.
- * A cache of malloc's that is traced for a while has sites of both kinds: what those have whose frees
- * are seen is none of the others'.
+ * A site's share of the cache's objects in use, whose number is exact: its share of the cache's samples.
+ * A cache of malloc that was traced for a while has sites of both kinds.  The objects of sites whose frees are seen are
+ * subtracted first.
  */
 static struct profile_sum profile_samples_share(const struct site *site, uint64_t objects)
 {

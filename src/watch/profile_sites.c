@@ -18,20 +18,12 @@ static void profile_site(struct writer *w, const struct stook_tag_stat *stat, bo
     } else {
         writer_key(w, "address", stat->address, ", ");
     }
-    if (stat->stack) {
-        writer_print(w, "\"stack\": [");
-        for (uint64_t i = 0; i < stat->depth; i++)
-            writer_print(w, i > 0 ? ", %llu" : "%llu", (unsigned long long)stat->stack[i]);
-        writer_print(w, "], ");
-    } else if (stacks && !stat->file) {
+    if (stacks && !stat->file)
         writer_print(w, "\"stack\": [%llu], ", (unsigned long long)stat->address);
-    }
     writer_key(w, "live_objects", stat->live_objects, ", ");
     writer_key(w, "live_bytes", stat->live_bytes, ", ");
     writer_key(w, "total_objects", stat->total_objects, ", ");
-    writer_key(w, "total_bytes", stat->total_bytes, ", ");
-    writer_key(w, "peak_objects", stat->peak_objects, ", ");
-    writer_key(w, "peak_bytes", stat->peak_bytes, "}");
+    writer_key(w, "total_bytes", stat->total_bytes, "}");
 }
 
 void profile_sites_write(struct writer *w, bool first, const char *kind)

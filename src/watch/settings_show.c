@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/* settings_show.c - warnings about refused and unknown settings, and their texts for `stook info --settings`. */
 #include "watch/settings_show.h"
 
+#include "base/hooks.h"
 #include "base/parse.h"
 #include "base/placed.h"
 #include "base/raw.h"
@@ -18,9 +20,11 @@ enum {
 
 static const char settings_prefix[] FIRST_DATA = "STOOK_";
 
-/* What begins with these is the project's own, of tests, benches and scripts. */
-static const char settings_foreign[][16] = {"SOURCE_DIR", "BUILD_DIR", "TEST_",   "STRESS_",
-                                            "EMULATED",   "SLOW",      "KERNEL_", "BENCH"};
+/* What begins with these is the project's own: the first of sim/, which has a hook of its own, the others of tests,
+ * benches and scripts. */
+static const char settings_foreign[][16] = {"TOPOLOGY=", "SOURCE_DIR", "BUILD_DIR",
+                                            "TEST_",     "STRESS_",    "EMULATED",
+                                            "SLOW",      "KERNEL_",    "BENCH"};
 
 static struct {
     const char *name[SETTINGS_UNKNOWN]; /* up to the '=' */
@@ -113,7 +117,8 @@ void setting_refuse(enum setting_id id, const char *why)
 
 static bool settings_is_foreign(const char *name)
 {
-    for (size_t i = 0; i < sizeof(settings_foreign) / sizeof(settings_foreign[0]); i++)
+    for (size_t i = hooks.settings_read == settings_show_read;
+         i < sizeof(settings_foreign) / sizeof(settings_foreign[0]); i++)
         if (strncmp(name + sizeof(settings_prefix) - 1, settings_foreign[i],
                     strlen(settings_foreign[i])) == 0)
             return true;
@@ -148,6 +153,9 @@ static const char *settings_nearest(const char *name, size_t length)
 {
     unsigned best = 0, least = UINT_MAX;
 
+    if (strncmp(name + sizeof(settings_prefix) - 1, settings_foreign[0],
+                strlen(settings_foreign[0])) == 0)
+        return "that of the library in lib/stook/sim";
     if (length > SETTINGS_NAME)
         length = SETTINGS_NAME;
     for (unsigned id = 0; id < SETTINGS; id++) {
@@ -197,7 +205,7 @@ void settings_warn(void)
     }
 }
 
-/* A variable of the environment: one that was refused, or unknown. */
+/* A variable of the environment that was refused or is unknown. */
 static FIRST_TEXT void settings_show_one(const char *variable)
 {
     int id = setting_find(variable);
@@ -250,14 +258,4 @@ enum setting_source setting_source(enum setting_id id)
 const char *setting_initial(enum setting_id id)
 {
     return setting_table[id].initial;
-}
-
-void settings_simulate(void)
-{
-    settings_start();
-    for (unsigned id = 0; id < SETTINGS; id++)
-        if (setting_table[id].forgotten) {
-            setting_now[id].written = NULL;
-            setting_reset((enum setting_id)id, SETTING_BY_DEFAULT);
-        }
 }

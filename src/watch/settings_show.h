@@ -21,7 +21,7 @@ void setting_refuse(enum setting_id id, const char *why);
 /* hooks.settings_read */
 void settings_show_read(char *const *environment, bool start);
 
-/* ---- for the tool, the lab and tests ---------------------------------------------------------- */
+/* ---- for the tool and tests ---------------------------------------------------------- */
 
 const char *setting_name(enum setting_id id);
 enum setting_type setting_type(enum setting_id id);
@@ -34,8 +34,5 @@ void setting_accepted(enum setting_id id, char text[SETTING_ACCEPTED_MAX]);
 /* Warns of unknown names, once a process; the n-th of them, or NULL. */
 void settings_warn(void);
 const char *settings_unknown(unsigned n, size_t *length);
-
-/* Simulations count the same whatever the environment says: rows that are FORGOTTEN have their defaults. */
-void settings_simulate(void);
 
 #endif

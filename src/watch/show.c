@@ -8,7 +8,7 @@
 #include "large/large.h"
 #include "watch/show_groups.h"
 #include "watch/stats.h"
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* show_groups.c - the groups of a report, as a table or JSON. */
 #include "watch/show_groups.h"
 
 #include "charge/group.h"

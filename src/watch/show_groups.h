@@ -5,7 +5,7 @@
 #ifndef STOOK_WATCH_SHOW_GROUPS_H
 #define STOOK_WATCH_SHOW_GROUPS_H
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 /* A table with an empty line before it; nothing where there are no groups. */
 void show_groups_table(struct writer *w);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* stats.c - reads the counts of one cache, of the arena and of the process, for reports. */
 #include "watch/stats.h"
 
 #include "base/context.h"
@@ -9,6 +10,7 @@
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "page/pagemap.h"
+#include "sample/shadow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,11 +49,36 @@ static void stats_split(struct stats_cache *row)
     bytes->wasted = bytes->resident - bytes->in_use - bytes->cached;
 }
 
+void stats_count(struct stook_cache *cache, struct cache_counts *counts)
+{
+    uint64_t use = atomic_load_explicit(&shadow_use[cache->index], memory_order_relaxed);
+
+    cache_count(cache, counts);
+    if (cache->flags & CACHE_SHADOW) {
+        counts->objects -= counts->active;
+        counts->active = 0;
+    } else {
+        counts->objects += use;
+        counts->active += use;
+    }
+}
+
+/* Bytes of a cache's pages, with those of its objects in shadow caches and without those of others. */
+static uint64_t stats_resident(const struct stook_cache *cache, uint64_t pages)
+{
+    uint64_t use = atomic_load_explicit(&shadow_use[cache->index], memory_order_relaxed);
+    uint64_t bytes = pages << PAGE_SHIFT;
+
+    if (cache->flags & CACHE_SHADOW)
+        return bytes - stats_min(use, bytes);
+    return bytes + use * cache->layout.stride;
+}
+
 static void stats_fill(struct stook_cache *cache, struct stats_cache *row)
 {
     struct cache_counts counts;
 
-    cache_count(cache, &counts);
+    stats_count(cache, &counts);
     memcpy(row->name, cache->name, sizeof(row->name));
     row->object_size = cache->object_size;
     row->align = cache->align;
@@ -59,7 +86,7 @@ static void stats_fill(struct stook_cache *cache, struct stats_cache *row)
     row->order = cache->layout.order;
     row->slab_objects = cache->layout.objects;
     row->capacity = cache_capacity(cache);
-    row->internal = (cache->flags & CACHE_INTERNAL) != 0;
+    row->internal = (cache->flags & (CACHE_INTERNAL | CACHE_SHADOW)) != 0;
     row->active = counts.active;
     row->in_sheaves = counts.cached;
     row->in_slabs = counts.objects - counts.active - counts.cached;
@@ -67,7 +94,7 @@ static void stats_fill(struct stook_cache *cache, struct stats_cache *row)
     row->slabs = counts.slabs;
     row->sheaves = counts.sheaves;
     row->barns = counts.barns;
-    row->bytes.resident = counts.pages << PAGE_SHIFT;
+    row->bytes.resident = stats_resident(cache, counts.pages);
     row->bytes.peak = counts.peak_pages << PAGE_SHIFT;
     stats_split(row);
     row->counted = stat_is_kept(cache);
@@ -82,8 +109,8 @@ bool stats_read_cache(unsigned number, struct stats_cache *row)
     if (number == 0 || number >= STOOK_CACHES_MAX)
         return false;
     memset(row, 0, sizeof(*row));
-    /* The list's lock, a cache at a time: it cannot go while it is read, and a slow reader of the
-     * report keeps nobody from making caches. */
+    /* The list's lock for one cache at a time.  The cache cannot be destroyed while it is read, and a slow reader of the
+     * report does not delay threads that make caches. */
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
     cache = cache_table[number];

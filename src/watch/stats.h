@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stats.h - what the caches, malloc's large requests and the process hold, read for reports.
+ * stats.h - the memory of the caches, of malloc's large requests and of the process, read for reports.
  *
- * Nothing is counted for a report on the way of an object: sums are read from what the slabs,
- * barns and slots know anyway, beside running threads.  They are racy by the few objects that
- * move meanwhile, but each row is consistent in itself:
+ * No path of an object counts anything for a report.  A report sums the counts that slabs, barns and slots have anyway,
+ * while other threads run.  The sums are racy by the few objects that move meanwhile, but each row is consistent:
  *
  *   resident = in_use + cached + wasted        total = active + in sheaves + in slabs
  *
  *   resident  bytes of the pages of the cache's slabs (pages that no object has touched yet count)
  *   in_use    active objects * object size
  *   cached    free objects * object size, whether they wait in sheaves, in barns or in slabs
- *   wasted    what no object can ever use: padding up to the stride, and the ends of slabs
+ *   wasted    bytes that no object can use: padding up to the stride, and the ends of slabs
  */
 #ifndef STOOK_WATCH_STATS_H
 #define STOOK_WATCH_STATS_H
@@ -48,11 +47,15 @@ struct stats_cache {
 /* Caches are numbered below this; a number may be free.  Initialises the library if need be. */
 unsigned stats_caches(void);
 
-/* False in a handler that interrupted the library: below it, locks may be held for ever. */
+/* False in a signal handler that interrupted the library: its own thread may hold a lock. */
 bool stats_readable(void);
 
 /* The cache of that number now; false: there is none. */
 bool stats_read_cache(unsigned number, struct stats_cache *row);
+
+/* cache_count(), with samples as objects of the caches that they stand in for (sample/shadow.h). */
+struct cache_counts;
+void stats_count(struct stook_cache *cache, struct cache_counts *counts);
 
 /* Adds the counts and bytes of a row to a sum that began as zero. */
 void stats_add(struct stats_cache *sum, const struct stats_cache *row);

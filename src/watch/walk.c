@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* walk.c - visits the slabs of a cache by the page map, one after the other. */
 #include "watch/walk.h"
 
 #include "harden/quarantine.h"
@@ -30,7 +31,7 @@ __attribute__((no_sanitize("thread"))) static bool walk_read(struct walk *walk,
     return any;
 }
 
-/* The slab that begins at this page, if one does.  An empty one's marks mean nothing. */
+/* The slab that begins at this page, if one does.  The marks of an empty slab are not valid. */
 static bool walk_slab(struct walk *walk, size_t page)
 {
     char *base = (char *)pagemap.base + (page << PAGE_SHIFT);

@@ -21,7 +21,7 @@ unsigned long plug_churn(struct stook_cache *cache, const atomic_bool *stop, uns
         }
         for (unsigned i = 0; i < n; i++) {
             if (*(unsigned long *)object[i] != done + i)
-                return 0; /* somebody else has it too */
+                return 0; /* another thread has it too */
             stook_free_inline(cache, object[i]);
         }
         done += n ? n : 1;

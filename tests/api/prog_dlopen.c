@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program that knows nothing of Stook loads libstook.so (argv[1]), uses it, unloads it, and goes
- * on, many times; what its threads still carry of the library must stay mapped.
+ * A program that knows nothing of Stook loads libstook.so (argv[1]), uses it, unloads it, and
+ * continues, many times.  Memory of the library that its threads still refer to must stay mapped.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* debug: no */
+/* link: sim */
 /*
- * stook_cache_show() and stook_cache_show_json(): the form of every kind of value, to the letter, on
- * the machine of 64 CPUs and 8 nodes of which nodes 1 and 5 have memory; that both say the same; and
- * that the documents name everything.
+ * stook_cache_show() and stook_cache_show_json(): the form of every kind of value, to the letter, on the machine
+ * of 64 CPUs and 8 nodes of which nodes 1 and 5 have memory.  Both have the same values, and the documents name
+ * all of them.
  */
 #include "support/child.h"
 

@@ -3,7 +3,7 @@
 /* needs: native glibc */
 /*
  * Modules with the fast path inlined come and go while threads run in them, and so does the library
- * itself in a program that was not linked to it: what a thread still carries stays mapped.  A
+ * itself in a program that was not linked to it.  Memory that a thread still refers to stays mapped.  A
  * module that is not pinned (rule 7 of the per-CPU protocol broken) must be seen to crash.
  */
 #include "support/rseq_registration.h"

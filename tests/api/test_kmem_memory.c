@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native */
 /*
- * The kernel's names where memory is short (an arena of 32 MiB): what each gfp_t does then, what must
- * not fail, and that pools go on.
+ * The kernel's names where memory is short (an arena of 32 MiB): the effect of each gfp_t then, calls that
+ * must not fail, and pools that make progress.
  */
 #include <stook/kmem.h>
 #include <stook/reclaim.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory pools by the kernel's names, over functions of the test's own that fail on request, over
- * caches and over kmalloc(): what is in reserve is there, who may wait gets something, nothing is
- * lost or handed out twice; in threads, signal handlers and children.
+ * Memory pools by the kernel's names, over functions of the test that fail on request, over caches
+ * and over kmalloc().  A reserve can be used, callers that may wait get an element, none
+ * is lost or allocated twice; in threads, signal handlers and children.
  */
 #include "support/random.h"
 
@@ -389,7 +389,7 @@ static void in_children(void **unused)
         if (pid == 0) {
             void *element[20];
             (void)setrlimit(RLIMIT_CPU,
-                            &little); /* a lock that nobody drops: signals are blocked */
+                            &little); /* a lock that no thread drops: signals are blocked */
             for (int k = 0; k < 20; k++)
                 if (!(element[k] = mempool_alloc(pool, GFP_NOIO)))
                     _exit(1);

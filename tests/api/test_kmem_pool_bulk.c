@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory pools, several elements at a time: a function that fails in the middle, a reserve with too few, callers that
- * wait for each other's elements; pools of pages; and pools that are made on a node.
+ * Memory pools, several elements at a time.  A function fails in the middle, a reserve has too few, callers wait for
+ * each other's elements.  Also pools of pages, and pools that are made on a node.
  */
 #include "support/random.h"
 

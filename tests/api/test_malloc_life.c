@@ -227,7 +227,7 @@ static void test_signal_handlers(void **state)
     for (int i = 0; i < 64; i++)
         t_free(atomic_exchange(&box[i], NULL));
     after = t_mallinfo2();
-    /* Nothing is lost: what handlers left behind was settled. */
+    /* Nothing is lost: the work that handlers deferred was done. */
     assert_int_equal(after.hblks, before.hblks);
     assert_true(after.uordblks <= before.uordblks + 4096);
 }

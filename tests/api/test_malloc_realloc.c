@@ -99,7 +99,7 @@ static void test_a_growing_object_does_not_move_each_time(void **state)
         void *before = p;
         p = t_realloc(p, size);
         moves += p != before;
-        if (p != before) { /* somebody settles right behind it */
+        if (p != before) { /* another object takes the pages right behind it */
             wall = t_malloc(40000);
             t_free(wall);
         }

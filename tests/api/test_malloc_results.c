@@ -2,8 +2,8 @@
 /* link: malloc */
 /* needs: malloc */
 /*
- * What every entry point answers to ordinary, zero, overflowing and misaligned requests, as
- * glibc 2.36 documents it.
+ * The results of every entry point for ordinary, zero, overflowing and misaligned requests, as glibc 2.36
+ * documents them.
  */
 #include "support/malloc_calls.h"
 
@@ -375,7 +375,7 @@ static uint64_t counted_allocs(void)
     return sum;
 }
 
-/* The fast way stays closed until the last reason is gone: every call is counted meanwhile. */
+/* The fast path stays closed until the last reason is gone: every call is counted meanwhile. */
 static void test_perturb_beside_tags(void **state)
 {
     (void)state;

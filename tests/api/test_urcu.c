@@ -2,9 +2,9 @@
 /* link: urcu */
 /* needs: urcu */
 /*
- * liburcu's two flavours behind deferred frees, each in a process of its own: a list that readers walk
- * while writers replace its members, type-stable objects that are found by address, barriers,
- * destruction by another thread, handlers, and a fork with liburcu's own handlers.
+ * liburcu's two flavours behind deferred frees, each in a process of its own.  Readers walk a list while writers
+ * replace its members, and find type-stable objects by address.  Also barriers, destruction by another thread,
+ * handlers, and a fork with liburcu's own handlers.
  */
 #include "support/must.h"
 #include "support/child.h"
@@ -170,7 +170,7 @@ static void *reader(void *unused)
     return unused;
 }
 
-/* The handler's frees: objects nobody else has seen. */
+/* The handler's frees: objects that no other thread has seen. */
 static volatile sig_atomic_t handled;
 
 static void on_signal(int signal)

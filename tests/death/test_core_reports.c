@@ -300,8 +300,7 @@ static void layout_mismatch(void)
 
 static void private_mismatch(void)
 {
-    stook_private_check(STOOK_PRIVATE_INTERFACE, STOOK_VERSION_STRING); /* returns */
-    stook_private_check(4711, "47.1.1");
+    (void)stook_private_start(4711, "47.1.1", NULL);
 }
 
 #ifdef STOOK_ASSERTIONS

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native whole */
 /*
- * What is reported by the call that makes the mistake, and not by a later one: a pointer that is none of a cache's objects,
- * freed to it in every way; the size of an object that is free.  By caches with debug flags, a quarantine, zeros on free,
- * accounting, or without sheaves; in locked mode by all.  A refused call changes nothing.
+ * Errors that the call itself reports, and not a later one.  They are frees, by every call, of a pointer that is no object
+ * of the cache, and questions for the size of a free object.  Caches with debug flags, a quarantine, zeros on free or
+ * accounting report them, and those without sheaves; in locked mode all do.  A refused call changes nothing.
  */
 #include "base/settings.h"
 #include "percpu/percpu.h"

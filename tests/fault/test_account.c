@@ -2,8 +2,8 @@
 /* needs: native */
 /* wrap: raw_call6 */
 /*
- * Accounted objects where memory is short.  The n-th system call fails while accounted objects are taken, for every n, and then all from it on:
- * what is charged is what was handed out, to the byte, and a call that fails has charged nothing.
+ * Accounted objects where memory is short.  The n-th system call fails while accounted objects are allocated, for every n, and then all from it on.
+ * The charge is that of the allocated objects, to the byte, and a call that fails charges nothing.
  * And where only small runs of pages are left, slabs of the least order have owners and tags too.
  */
 #define STOOK_SITES /* file, function and line of every allocation */

@@ -2,10 +2,10 @@
 /* needs: native */
 /* wrap: raw_call6 */
 /*
- * The n-th system call of groups fails, for every n, and then two and then all from it on: a group is
- * made or it is not; where no CPU can be fenced its stock stays where it is, so that a charge may be
- * refused although there is room, but nothing is lost; and once the calls work again there is all the
- * room in sum, also that of a group which was destroyed meanwhile.
+ * The n-th system call of groups fails, for every n, and then two and then all from it on.  A group is made or
+ * it is not.  If no CPU can be fenced, its stock stays there: a charge may be refused although there is room, but
+ * nothing is lost.  Once the calls work again there is all the room in sum, also that of a group that was
+ * destroyed meanwhile.
  *
  * Each n is tried in a child of its own, since what groups map they map once.
  */

@@ -2,9 +2,9 @@
 /* needs: native */
 /* wrap: os_map arena_alloc arena_span_alloc zone_grow window_take node_take slab_make sheaf_alloc rows_map depot_put */
 /*
- * The n-th time that the library needs memory for itself or for objects it has none, for every n, and then for
- * two and forty times in a row (of these n, one in STEP): a call fails with ENOMEM or does without, nothing is lost, and afterwards the
- * same calls succeed.  Mappings, descriptors and the caches' objects are counted.
+ * The n-th time that the library needs memory for itself or for objects there is none, for every n, and then two and
+ * forty times in a row (of these n, one in STEP).  A call fails with ENOMEM or does without, nothing is lost, and
+ * afterwards the same calls succeed.  Mappings, descriptors and the caches' objects are counted.
  *
  * The linker puts the functions below before the library's (wrap:), which refuse what they are asked for.  The
  * scenario runs plainly, with debug flags, hardened, with the guard, and with counts of call sites.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a caller of the inlined fast path is compiled to; scripts/golden-instructions.py compares it.
+ * Callers of the inlined fast path; scripts/golden-instructions.py compares their machine code.
  */
 #include <stook/inline.h>
 

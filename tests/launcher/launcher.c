@@ -4,8 +4,8 @@
  *
  * It is the reaper of all that the test starts.  A test that takes longer than SECONDS is ended with all of
  * its processes, orphans included; ctest alone would leave those.  A test that ends and leaves a
- * process behind has failed: a child that waits for ever in a fork handler, or in a sanitizer's lock.
- * When the launcher is told to end, the test is ended, too; when it is killed, the kernel kills the test's process.
+ * process behind has failed: a child that hangs in a fork handler, or in a sanitizer's lock.
+ * A signal that ends the launcher ends the test, too.  If the launcher is killed, the kernel kills the test's process.
  *
  * LAUNCHER_REPORTS=fail (make check-debug): a test has failed if one of its processes reported a corruption, by
  * STOOK_CORRUPTION_FILE.  LAUNCHER_SLOWER=N multiplies SECONDS.

@@ -2,14 +2,14 @@
 /* link: shared */
 /* needs: malloc */
 /*
- * prog_errors.c - makes each kind of heap error at each size in each stage of an object's life, every
- * one in a child, and says what became of it.  scripts/check-errors.py makes the table of modes of it.
+ * prog_errors.c - makes each kind of heap error at each size in each stage of an object's life, each in a
+ * child, and prints the result.  scripts/check-errors.py makes a table of modes from that.
  *
  *   prog_errors STEP FIRST [KIND]   each STEP-th case from FIRST on; of one kind
  *
- * A child fills memory with objects of the size, brings one of them to the stage, makes the error, and lives
- * on: it allocates and frees as many again, in one of two orders, then frees all and gives memory back, at last
- * validates.  A line is
+ * A child fills memory with objects of the size, brings one of them to the stage, and makes the error.  Then it
+ * allocates and frees as many again, in one of two orders, frees all and returns memory.  At last it validates.  A
+ * line is
  *
  *   API KIND SIZE STAGE ORDER PHASE STATUS REUSED
  *

@@ -4,11 +4,11 @@
  * Objects that are in use at the end, for test_leaks.py: prog_leaks [clean] [threads] [busy] [wait] [END].
  *
  * Lost: 3 points; a string; a list of two; a ring of two; 300 KiB of whole pages.  Possible: an array of which only
- * the second element is pointed to.  In reach: what a global, another thread's stack and register, a thread-local
- * variable and another object point to.  Free: in sheaves, and behind readers.
+ * the second element is pointed to.  In reach: objects that a global, another thread's stack and register, a
+ * thread-local variable and another object point to.  Free: in sheaves, and behind readers.
  *
- * END is how it ends: _exit, abort, or from a thread: exit-thread, last-thread, exec-thread (which becomes `true`); otherwise
- * main() returns.  fork: a child loses one string more and ends by _exit(), and one of vfork() ends.
+ * END is how the process ends: _exit, abort, or in a thread: exit-thread, last-thread, exec-thread, which becomes `true`.
+ * Otherwise main() returns.  fork: a child loses one string more and ends by _exit(), and a child of vfork() ends.
  *
  * busy: a thread moves pointers all the time.  The top of a stack is always younger than the search that meets it, and a
  * list goes from one global to another, a part at a time.

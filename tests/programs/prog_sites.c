@@ -13,7 +13,7 @@
 /* Not to be inlined, cloned, or called by a jump. */
 #define APART __attribute__((noinline, noclone, noipa))
 
-static void *volatile kept[100000]; /* or the compiler sees that nobody reads it */
+static void *volatile kept[100000]; /* volatile: the program never reads it */
 static unsigned keeping;
 
 static void keep(void *object)

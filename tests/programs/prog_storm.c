@@ -110,7 +110,7 @@ static void drop(struct object *o)
     if (!o)
         return;
     check(o);
-    o->seed = ~o->seed; /* found by the check of whoever still has it */
+    o->seed = ~o->seed; /* the check of a thread that still has it finds this */
     free(o);
 }
 
@@ -231,7 +231,7 @@ int main(int argc, char **argv)
     CHECK(threads >= 1 && threads <= THREADS_MAX);
     for (unsigned i = 0; i < threads; i++)
         CHECK(pthread_create(&thread[i], NULL, member, (void *)++seed) == 0);
-    /* Who is done gets a successor; on a busy machine the first lives may take longer. */
+    /* A thread that is done gets a successor; on a busy machine the first threads may take longer. */
     for (unsigned i = 0; now() < end || forks == 0 || steps <= 1000; i = (i + 1) % threads) {
         struct timespec soon;
         clock_gettime(CLOCK_REALTIME, &soon);

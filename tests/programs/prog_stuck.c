@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* link: shared */
 /*
- * A process that keeps who looks into it waiting for ever: the page of a cache's description is one whose faults it serves
- * itself (userfaultfd), which it never does.  It prints "ready", or "none" where the kernel does not let it.
+ * A process that blocks its readers without end.  The faults of the page with a cache's description are its own to serve
+ * (userfaultfd), and it never does.  It prints "ready", or "none" if the kernel does not permit that.
  */
 #include <stook/stook.h>
 

@@ -15,8 +15,8 @@ peak=$(awk '$1 == "total" { print $NF }' <<<"$out")
     echo "no more than $peak was ever in use"
     exit 1
 }
-# Ten call sites and the rest, most of what they had at the peak with a function's name.
-rows=$(grep -cE '^ *[0-9]+\.[0-9] +[0-9.]+ [KM]?i?B +[0-9.]+ [KM]?i?B ' <<<"$out")
+# Ten call sites and the rest, most of them with a function's name.
+rows=$(grep -cE '^ *[0-9]+\.[0-9] +[0-9.]+ [KM]?i?B +[0-9]+ +[0-9]+ ' <<<"$out")
 [ "$rows" = 11 ] || {
     echo "$rows rows of call sites instead of 11"
     exit 1
@@ -24,10 +24,6 @@ rows=$(grep -cE '^ *[0-9]+\.[0-9] +[0-9.]+ [KM]?i?B +[0-9.]+ [KM]?i?B ' <<<"$out
 named=$(grep -cE '^ *[0-9]+\.[0-9] .* B  [A-Za-z_]\w+(\+0x|  | < )' <<<"$out")
 [ "$named" -ge 3 ] || {
     echo "only $named of ten call sites have a name"
-    exit 1
-}
-grep -qE '^ +[0-9]+ % from [a-zA-Z_]' <<<"$out" || {
-    echo "no stacks"
     exit 1
 }
 classes=$(grep -c '^malloc-[0-9]* ' <<<"$out")

@@ -30,7 +30,7 @@ SAMPLE = re.compile(r'^([a-z_]+)\{?((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)*)\}? (
 
 
 def start():
-    process = subprocess.Popen([PROGRAM, SECRET], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PASSWORD": SECRET, "STOOK_SAMPLE": "0"})
+    process = subprocess.Popen([PROGRAM, SECRET], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PASSWORD": SECRET})
     assert process.stdout.readline() == "ready\n"
     return process
 

@@ -60,6 +60,6 @@ with tempfile.TemporaryDirectory() as folder:
                  "lab ublk --costs fifo", "plan --slabinfo fifo", "plan --traces fifo", "plan --traces victim --classes fifo", "run -- ./fifo"):
         done = run([STOOK, *line.split()])
         assert done.returncode not in (0, None) and "stook: " in done.stderr, (line, done)
-    assert "STOOK_TOPOLOGY=fifo is ignored" in run(TRUE, LD_PRELOAD=LIBRARY, STOOK_TOPOLOGY="fifo", STOOK_REPORT="1").stderr
+    assert "STOOK_TOPOLOGY=fifo is ignored" in run([STOOK, "run", *TRUE], STOOK_TOPOLOGY="fifo", STOOK_REPORT="1").stderr
     os.chdir("/")
 sys.exit(0)

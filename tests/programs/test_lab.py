@@ -85,7 +85,7 @@ for counter in ("allocs", "barn_get", "alloc_fastpath"):
 for scenario in SCENARIOS:
     options = (scenario, "--operations", "30k", "--seed", 7)
     first = lab(*options, "--json")
-    assert first == lab(*options, "--json", STOOK_RANDOM="1", STOOK_MODE="locked",
+    assert first == lab(*options, "--json", STOOK_HARDEN="order", STOOK_MODE="locked",
                         STOOK_TOPOLOGY="node:1 core:1", STOOK_STATS="slow", STOOK_ADAPTIVE="1",
                         STOOK_CACHED_MAX="1M", STOOK_LIMIT="64M", STOOK_TAGS="1"), scenario
     assert lab(*options) == lab(*options), scenario

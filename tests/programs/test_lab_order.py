@@ -161,7 +161,7 @@ for arguments, status, why in (
         ((known, "--topology", "node:x"), 2, "topology: line 1"), ((known, "--size", 4), 2, "a number from 8")):
     said = lab("order", *arguments, status=status)
     assert why in said, (arguments, said)
-for arguments in (("ublk", "--threads"), ("hotplug",), ("ublk", "--sensitivity"), ("sweep", "ublk")):
+for arguments in (("ublk", "--threads"), ("hotplug",), ("sweep", "ublk")):
     assert "--order-out excludes" in lab(*arguments, "--order-out", path("x"), status=2)
 assert "cannot be written" in lab("ublk", "--operations", "1k", "--order-out", path("no/where"), status=1)
 if os.path.exists("/dev/full"):

@@ -115,7 +115,7 @@ done = run(["--leaks"], "-c", f"{PROGRAM}; exit 3", program="sh")
 assert done.returncode == 3 and ("prog_leaks", "7") in lines(done.stderr), done
 # One thread of several becomes another program, as which the process is searched.
 done = run(["--leaks"], "exec-thread")
-assert done.returncode == 0 and lines(done.stderr) == [("true", "0")], done
+assert done.returncode == 0 and re.fullmatch(r"stook: process \d+ \(true\) has Stook, but has allocated nothing with it yet\n", done.stderr), done
 # A signal for stook is one for the program.
 with subprocess.Popen([STOOK, "run", "--leaks", "--", PROGRAM, "clean", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                       text=True, env=CLEAN) as process:
@@ -137,10 +137,10 @@ with tempfile.TemporaryDirectory() as folder:
 
 # What cannot be searched is said, and is no success.
 done = run(["--leaks=some"])
-assert done.returncode == 125 and "--leaks takes all or nothing, not some" in done.stderr, done
+assert done.returncode == 125 and "--leaks some: all or nothing is expected" in done.stderr, done
 
 # Programs of every day, which lose nothing: nothing is named that they still use.
-for command in (["true"], ["ls", "-lR", "/etc/alternatives"], ["grep", "-c", "o", "/etc/passwd"],
+for command in (["ls", "-lR", "/etc/alternatives"], ["grep", "-c", "o", "/etc/passwd"],
                 ["sed", "s/a/b/", "/etc/passwd"], ["awk", "BEGIN { for (i = 0; i < 999; i++) a[i] = i; print length(a) }"],
                 ["python3", "-c", "import json; print(len(json.dumps(list(range(1000)))))"]):
     report, done = leaks(arguments=command[1:], program=command[0])

@@ -81,8 +81,8 @@ def switches(pid):
 locked = os.environ.get("STOOK_MODE") == "locked"
 settings = [("the machine", {})]
 if not locked:
-    settings += [("four nodes", {"STOOK_TOPOLOGY": "node:4 core:2"}), ("debug", {"STOOK_DEBUG": "FZPU"}),
-                 ("hardened", {"STOOK_HARDEN": "full"}), ("locked", {"STOOK_MODE": "locked"}), ("counted", {"STOOK_STATS": "1"})]
+    settings += [("four nodes", {"STOOK_TOPOLOGY": "node:4 core:2", "LD_LIBRARY_PATH": os.environ["STOOK_BUILD_DIR"] + "/lib/stook/sim"}),
+                 ("debug", {"STOOK_DEBUG": "FZPU"}), ("hardened", {"STOOK_HARDEN": "full"}), ("locked", {"STOOK_MODE": "locked"}), ("counted", {"STOOK_STATS": "1"})]
 for what, environment in settings:
     program = Program(**environment)
     for _ in range(10):  # but another process may have stopped it, by a signal

@@ -26,14 +26,14 @@ def stook(*arguments, **how):
 address = int(json.loads(stook("walk", "--json", PID, "widgets", stdout=subprocess.PIPE).stdout)["objects"][0]["object"])
 folder = tempfile.TemporaryDirectory()
 with open(f"{folder.name}/profile", "w", encoding="utf-8") as file:
-    json.dump({"stook_profile": 1, "program": "p", "pid": 1, "mappings": [],
+    json.dump({"stook_profile": 2, "program": "p", "pid": 1, "mappings": [],
                "sites": [{"file": "a.c", "function": "f", "line": 1, "live_objects": 1, "live_bytes": 64}]}, file)
 COMMANDS = {
     "run": [],  # it becomes the program
     "top": [],  # it needs a terminal
     "info": ["", "--json", "--settings"],
     "lab": ["ublk --operations 1000", "ublk --operations 1000 --json", "ublk --operations 1000 --time", "--help"],
-    "plan": ["--size 100", "--size 100 --svg -"],
+    "plan": ["--size 100", "--size 100 --json"],
     "profile": [f"{folder.name}/profile", f"--pprof - {folder.name}/profile", f"--collapsed - {folder.name}/profile"],
     "list": ["", "--json"],
     "caches": [PID, f"--json {PID}"],

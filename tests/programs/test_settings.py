@@ -45,7 +45,7 @@ for row in rows.values():
     assert row["sentence"].endswith(".") and row["takes"], row
 assert rows["STOOK_RESERVE"]["value"] == 32 << 20 and rows["STOOK_RESERVE"]["unit"] == "bytes"
 assert rows["STOOK_LIMIT"]["value"] is None and rows["STOOK_LIMIT"]["least"] == 1
-assert rows["STOOK_RANDOM"]["value"] == 0 and rows["STOOK_MODE"]["value"] == "rseq"
+assert rows["STOOK_TAGS"]["value"] == 0 and rows["STOOK_MODE"]["value"] == "rseq"
 assert rows["STOOK_HUGE_PAGES"]["words"] == "never full always"
 
 wrong = {"STOOK_LIMIT": "much", "STOOK_MODE": "lock", "STOOK_RESEVE": "1M"}
@@ -53,9 +53,9 @@ rows, unknown, said = table(STOOK_RESERVE="3M", STOOK_TRACE_ALL="on", STOOK_TOPO
                             **wrong)
 assert (rows["STOOK_RESERVE"]["value"], rows["STOOK_RESERVE"]["source"]) == (3 << 20, "environment")
 assert rows["STOOK_RESERVE"]["written"] == "3M" and rows["STOOK_TRACE_ALL"]["value"] == 1
-for name in ("STOOK_LIMIT", "STOOK_MODE", "STOOK_TOPOLOGY"):
+for name in ("STOOK_LIMIT", "STOOK_MODE"):
     assert rows[name]["source"] == "bad value ignored", rows[name]
-    assert rows[name]["value"] == {"STOOK_MODE": "rseq"}.get(name), rows[name]
+    assert rows[name]["value"] == {"STOOK_MODE": "rseq"}.get(name) and "STOOK_TOPOLOGY=node:2 core:x is ignored" in said, said
     assert said.count(f"stook: {name}={rows[name]['written']} is ignored: ") == 1, said
 assert unknown == ["STOOK_RESEVE"]
 assert said.count("stook: STOOK_RESEVE is no setting: the nearest is STOOK_RESERVE ") == 1, said
@@ -93,13 +93,14 @@ for leader in (False, True):
     for name in wrong:
         assert done.stderr.count(name) == 1, (leader, done.stderr)
     assert not run(STOOK, "run", "--", STOOK, "run", "sh", "-c", "true", leader=leader,
-                   STOOK_TEST_X="1", STOOK_SLOW="1").stderr
+                   STOOK_TEST_X="1", STOOK_SLOW="1", STOOK_TOPOLOGY="node:2").stderr
     nested = run(STOOK, "run", "--", STOOK, "run", "sh", "-c", "true", leader=leader, **wrong).stderr
     assert nested.count("STOOK_RESEVE") == 1, nested
     if PRELOAD:
-        preloaded = {"LD_PRELOAD": str(LIBRARY), "STOOK_RESEVE": "1M"}
+        preloaded = {"LD_PRELOAD": str(LIBRARY), "STOOK_RESEVE": "1M", "STOOK_TOPOLOGY": "node:2"}
         said = run("sh", "-c", SCRIPT, leader=leader, **preloaded).stderr
         assert said.count("STOOK_RESEVE is no setting") == leader, (leader, said)
+        assert said.count("STOOK_TOPOLOGY is no setting: the nearest is that of the library in lib/stook/sim") == leader, said
         # A bad value is the business of each process that would use it.
         said = run("sh", "-c", "/bin/true; :", STOOK_RESERVE="x", LD_PRELOAD=str(LIBRARY)).stderr
         assert said.count("stook: STOOK_RESERVE=x is ignored") == 2, said
@@ -147,8 +148,9 @@ for document in documents:
     content = document.read_text(encoding="utf-8").replace("\\-", "-")
     used = re.findall(r"(?<![-\w])(?<!-D)(STOOK_[A-Z_]+)=(?!=)", content)
     used += re.findall(r"^\| `?(STOOK_[A-Z_]+)`?,? ", content, re.M) if document.suffix == ".md" else []
-    # What a program defines before it includes kmem.h, and what a test gives a page, are no settings.
-    used = [name for name in used if not name.startswith("STOOK_KMEM_") and name != "STOOK_RELEASE_URL"]
+    # What a program defines before it includes kmem.h, what a test gives a page, and what only lib/stook/sim reads,
+    # are no settings.
+    used = [name for name in used if not name.startswith("STOOK_KMEM_") and name not in ("STOOK_RELEASE_URL", "STOOK_TOPOLOGY")]
     for name in set(used) - set(rows):
         problems.append(f"{document.relative_to(ROOT)}: {name} is no setting")
 # Nothing else reads the environment.

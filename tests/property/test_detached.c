@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* debug: no */
 /*
- * Frees in arrays of every order against a model: after each the free objects of every slab are
- * those that the model has free, a slab that became free as a whole was not written to, and
- * check_all() finds nothing lost.  Then the same with other threads freeing to and taking from the
- * same slabs meanwhile.
+ * Frees in arrays of every order against a model.  After each the free objects of every slab are those of the
+ * model, and check_all() finds nothing lost.  A slab that became free as a whole was not written to.  Then the same
+ * while other threads free to the same slabs and allocate from them.
  */
 #include "slab/detached.h"
 #include "slab/node.h"
@@ -135,7 +134,7 @@ static void check_slabs(void)
             slab_of(cache, held[at++], &index);
             in_use[index] = true;
         }
-        for (; head != SLAB_NONE; head = slab_next(cache, slab, head, objects), free++) {
+        for (; head != SLAB_NONE; head = check_next(cache, slab, head, objects), free++) {
             assert_false(in_use[head]);
             in_use[head] = true;
         }
@@ -278,7 +277,7 @@ struct worker {
     unsigned n;
 };
 
-/* Behind where a link may lie: who has it.  An object that is handed out twice gets two owners. */
+/* The owner, behind the bytes of a link.  An object that is allocated twice gets two owners. */
 static uint64_t *owner(void *object)
 {
     return (uint64_t *)object + 1;

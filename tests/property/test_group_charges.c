@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
 /*
- * Groups against a model, one random step after the other: charges and their return, from any CPU and
- * in every context; groups made and destroyed with charges left; limits changed; callbacks that give
- * back; forked children that go on by themselves.
+ * Groups against a model, one random step after the other.  The steps are charges and their return, from any
+ * CPU and in every context; groups made and destroyed with charges left; changes of limits; callbacks that
+ * uncharge; forked children that continue by themselves.
  *
- * The model knows each group's live charges and limits and nothing of stocks.  So a charge must succeed
- * whenever there is room in sum, and fail with EDQUOT whenever there is none, to the byte; and what a
- * group says to use is what the model has.
+ * The model knows each group's live charges and limits and nothing of stocks.  A charge must succeed if there is
+ * room in sum, and fail with EDQUOT if there is none, to the byte.  A group's usage is that of the model.
  *
  * STOOK_TEST_SEED and STOOK_TEST_STEPS repeat or prolong it.
  */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
 /*
- * Accounted objects against a model, one random step after the other: taken one by one, in bulk,
- * ahead in a sheaf, for the group that the thread is in or one that is named, from any CPU, in handlers;
- * freed in any way by whoever is in any group; groups made and destroyed with objects left; limits
- * changed; forked children that go on by themselves.
+ * Accounted objects against a model, one random step after the other.  They are allocated one by one, in bulk or
+ * in a prefilled sheaf, for the thread's group or a named one, from any CPU, in handlers.  They are freed by any
+ * call, by a thread in any group.  Groups are made, and destroyed with objects left.  Limits change, and forked
+ * children continue by themselves.
  *
- * After each step a group's usage is the sum of what its live objects cost, to the byte; an object is
- * handed out exactly when there is room for it in sum; and each object names its group.
+ * After each step a group's usage is the sum of its live objects' costs, to the byte.  An allocation succeeds
+ * exactly if there is room for it in sum, and each object names its group.
  *
  * STOOK_TEST_SEED and STOOK_TEST_ROUNDS repeat or prolong it.
  */
@@ -156,7 +156,7 @@ static void take_many(void)
             keep(objects[i], c, g);
 }
 
-/* Who fills a sheaf pays for what is in it; what is not taken goes back. */
+/* The group of the thread that fills a sheaf is charged for its objects; those that are not used are uncharged. */
 static void take_ahead(void)
 {
     int c = (int)below(CACHES - 1);
@@ -212,7 +212,7 @@ static void interrupt(void)
 {
     bool held = below(2);
 
-    if (held) /* who holds the lock is interrupted */
+    if (held) /* a handler interrupted the holder of the lock */
         group_model_lock();
     raise(SIGUSR1);
     if (held)

@@ -2,10 +2,10 @@
 /*
  * The planner against an exhaustive search: no cache wastes bytes that another layout would not.
  *
- * The search is written from docs/columns.md and shares nothing with the planner: it tries every
- * place of every column, every stride, every number of objects and every arrangement at steps of
- * two bytes, and leaves out only what cannot be better than what it has.  Each layout that the
- * planner returns is drawn into a map of bytes as well, in which nothing may lie twice.
+ * The search is written from docs/columns.md and shares nothing with the planner.  It tries every place of every
+ * column, every stride, every number of objects and every arrangement at steps of two bytes.  It leaves out only
+ * those that cannot be better than the best one so far.  Each layout of the planner is also written to a map of
+ * bytes, in which no byte may be used twice.
  */
 /* modes: default */
 #include "slab/layout.h"
@@ -537,7 +537,7 @@ static void caches_of_a_machine(void **unused)
     assert_int_equal(places[LAYOUT_FREE] + places[LAYOUT_PADDING] + places[LAYOUT_LEFTOVER] +
                          places[LAYOUT_OUTSIDE] + places[LAYOUT_DEDICATED],
                      caches);
-    /* Who may be written to pays nothing for links. */
+    /* Objects that may be written to while they are free need no bytes for links. */
     assert_true(places[LAYOUT_FREE] > 0 && places[LAYOUT_PADDING] > 0);
     assert_true(places[LAYOUT_OUTSIDE] + places[LAYOUT_DEDICATED] < GIVEN);
 }

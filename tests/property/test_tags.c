@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
 /*
- * What tags count is exact: after any sequence of calls, by threads, handlers and forked children, every
- * site has live what the objects that say so (stook_tag_of()) are, and in all what was allocated there
- * while tags were on.  Objects of one site lie between those of others, tags are switched on while
- * threads run, and objects are freed by others than those that took them, singly, in bulk and without
- * the cache.  Where tags are switched off in between, which makes what is live inexact, nothing else
- * suffers.
+ * The counts of tags are exact after any sequence of calls, by threads, handlers and forked children.  A site's
+ * live count is that of the objects that name it (stook_tag_of()), and its total is what was allocated there while
+ * tags were on.  Objects of one site lie between those of others.  Tags are switched on while threads run.  Other
+ * threads free the objects, one by one, in bulk and without the cache.  If tags are switched off in between, only
+ * the live counts become inexact.
  */
 #define STOOK_SITES /* file, function and line of every allocation */
 

@@ -2,12 +2,13 @@
 /*
  * Every section over a struct rseq of the program's own, which the kernel does not know: nothing aborts
  * them, so that each is plain code whose results are asserted.  It needs no test library and no rseq,
- * so it runs under an emulator of another architecture too (tests/scripts/test_port.py).  What aborts
- * do is for tests/unit/test_percpu_steps.c on a machine of that kind.
+ * so it runs under an emulator of another architecture too (tests/scripts/test_port.py).  tests/unit/test_percpu_steps.c tests aborts,
+ * on a machine of that kind.
  */
 #define STOOK_SECTION_CLOBBERS "memory",
-#include "percpu/rows.h"
+#include "charge/stock_sections.h"
 #include "sheaf/slot_sections.h"
+#include "site/rows_two.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -29,17 +29,15 @@ for document in documents:
         expect((document.parent / link).exists(), f"{name}: link to {link}")
     # `page/arena.c` and `src/page/arena.c` are both fine; build/… is made; mm/…, lib/…, linux/… are Linux's.
     for path in re.findall(r"`([\w./-]+/[\w.-]+\.(?:c|h|py|sh|md|txt))`", content.replace("_ARCH.h", "_x86_64.h")):
-        expect(path.startswith(("mm/", "lib/", "linux/")) or any((base / path).exists() for base in (ROOT, ROOT / "src", ROOT / "include")),
-               f"{name}: {path} is not there")
+        expect(path.startswith(("mm/", "lib/", "linux/")) or
+               any((ROOT / base / path).exists() for base in ("", "src", "include")), f"{name}: no {path}")
 for files in re.findall(r"^\| (\w+) \| ([^|]*) \|", text("src/README.md"), re.M):
     for file in files[1].split() if (ROOT / "src" / files[0]).is_dir() else ():
-        expect(list((ROOT / "src" / files[0]).glob(file if "." in file else file + ".*")),
-               f"src/README.md: no {files[0]}/{file}")
+        expect(list((ROOT / "src" / files[0]).glob(file if "." in file else file + ".*")), f"src/README.md: no {files[0]}/{file}")
 
 # What CONTRIBUTING.md names is there: structures, calls, constants, functions of tests.
 sources = "\n".join(path.read_text(encoding="utf-8") for folder in ("src", "include", "tests", "tools")
-                    for path in (ROOT / folder).rglob("*") if path.suffix in (".h", ".c", ".def"))
-sources += text("CMakeLists.txt")
+                    for path in (ROOT / folder).rglob("*") if path.suffix in (".h", ".c", ".def")) + text("CMakeLists.txt")
 quoted = {name for name in re.findall(r"`((?:struct |enum )?\w+)(?:\([^`]*\))?`", text("CONTRIBUTING.md")) if "_" in name}
 for name in quoted:
     expect(re.search(rf"\b{name}\b", sources), f"CONTRIBUTING.md: there is no {name}")
@@ -49,15 +47,12 @@ rows = re.search(r"ROWS_STAT = (\d+)", text("src/percpu/rows.h"))
 for where in ("docs/statistics.md", "include/stook/stat.h"):
     expect(f"{1 << int(rows[1])} bytes" in text(where), f"{where}: counters take {1 << int(rows[1])} bytes a CPU")
 
-program = re.search(r"```c\n(.*?)```", text("README.md"), re.S)[1]
-example = text("examples/ten_lines.c").split("*/\n", 1)[1]
-expect(program == example, "README.md: its program is not examples/ten_lines.c")
+expect(re.search(r"```c\n(.*?)```", text("README.md"), re.S)[1] == text("examples/ten_lines.c").split("*/\n", 1)[1],
+       "README.md: its program is not examples/ten_lines.c")
 
 header = text("include/stook/stook.h")
-calls = set()
-for subject in ("stook", "debug", "group", "kmalloc", "pool", "rcu", "reclaim", "sheaf", "stat", "tag", "topology", "trace",
-                "urcu"):
-    calls |= set(re.findall(r"^STOOK_API [^;(]*?(stook_\w+)\(", text(f"include/stook/{subject}.h"), re.M))
+calls = {call for subject in "stook debug group kmalloc pool rcu reclaim sheaf stat tag topology trace urcu".split()
+         for call in re.findall(r"^STOOK_API [^;(]*?(stook_\w+)\(", text(f"include/stook/{subject}.h"), re.M)}
 expect(len(calls) >= 12, f"stook.h: only {len(calls)} calls were found")
 for call in calls:
     expect((ROOT / f"man/{call}.3").exists(), f"man: no page of {call}")
@@ -71,31 +66,38 @@ expect(f'#define STOOK_VERSION_STRING "{version}"' in header, f"stook.h: its str
 expect(f"project(stook VERSION {version} " in text("CMakeLists.txt"), f"CMakeLists.txt: not {version}")
 
 limits = " ".join(text("man/stook.3").split())
-for name, words in (("CACHES_MAX", "{} caches at one time"),
-                    ("SLAB_OBJECTS_MAX", "{} objects in a slab"),
-                    ("SHEAF_CAPACITY_MAX", "{} in a sheaf"), ("NAME_MAX", "{} bytes of a name"),
-                    ("ALIGN_MAX", "aligned to up to {}")):
+for name, words in (("CACHES_MAX", "{} caches at one time"), ("SLAB_OBJECTS_MAX", "{} objects in a slab"),
+                    ("SHEAF_CAPACITY_MAX", "{} in a sheaf"), ("NAME_MAX", "{} bytes of a name"), ("ALIGN_MAX", "aligned to up to {}")):
     value = re.search(rf"#define STOOK_{name} (\d+)u", header)[1]
     expect(words.format(value) in limits, f"stook.3: not \"{words.format(value)}\"")
 
-# The table of locks in the source: docs/locking.md has the same, and it has every lock that there is.
-locks = text("src/base/lock_ranks.h")
-ranked = re.findall(r'^    X\((\w+), "([^"]+)", "([^"]+)", "([^"]+)"\)', locks, re.M)
-words = re.findall(r'^    X\("([^"]+)", "([^"]+)", "([^"]+)"\)', locks, re.M)
-expect(len(ranked) >= 8 and len(words) >= 5, f"lock_ranks.h: {len(ranked)} ranked, {len(words)} words")
-order = re.findall(r"^\| (\d) \| `([^`]+)` \| ([^|]+) \|", text("docs/locking.md"), re.M)
-expect([(str(i), name, per) for i, (_, name, per, _) in enumerate(ranked, 1)] == order,
-       f"docs/locking.md: {order} against {ranked}")
-rows = re.findall(r"^\| `([^`]+)` \| (process|bag|CPU) \|", text("docs/locking.md"), re.M)
-expect([word[:2] for word in words] == rows, f"docs/locking.md: {rows} against {words}")
-for *_, name, _, where in ranked + [("", *word) for word in words]:
-    last = re.split(r"\.|->", name)[-1]
-    expect(re.search(rf"\b{last}\b", text("src/" + where)), f"lock_ranks.h: no {name} in {where}")
-holders = {str(source.relative_to(ROOT / "src")) for source in (ROOT / "src").rglob("*.[ch]")
-           if re.search(r"^\s*(static )?struct lock\s+\w+( LARGE_BSS)?;", source.read_text(encoding="utf-8"), re.M)}
-expect(holders <= {where for *_, where in ranked + words}, f"lock_ranks.h: a lock of {holders} is missing")
+# docs/locking.md has the table of ranks, the words that one thread at a time has, and every function that waits, as a search
+# of the source finds them.
+page, ranks = text("docs/locking.md"), text("src/base/lock_ranks.h")
+ranked = re.findall(r'^    X\(\w+, "([^"]+)", "([^"]+)", "([^"]+)"\)', ranks, re.M)
+expect(len(ranked) >= 8 and [(str(i), *lock[:2]) for i, lock in enumerate(ranked, 1)] ==
+       re.findall(r"^\| (\d) \| `([^`]+)` \| ([^|]+) \|", page, re.M), f"docs/locking.md: its ranks are not {ranked}")
+words = re.findall(r"^\| `([^`/]+)` \| `(\w+/\w+\.[ch])` \|", page, re.M)
+for name, where in [(lock, where) for lock, _, where in ranked] + words:
+    expect(re.search(rf"\b{re.split(r'[.]|->', name)[-1]}\b", text("src/" + where)), f"no {name} in {where}")
 
-for problem in problems:
-    print(problem)
-print(f"{len(documents)} documents, {len(calls)} calls")
+WAITS = "lock_pause|lock_wait|os_wait|raw_wait|raw_waitpid|once_begin"  # other functions wait by these ...
+RAW = r"FUTEX_WAIT\w*|LOCK_EX\)|SYS_\w*(?:nanosleep|yield|poll|wait4)\b|\bpthread_(?:mutex|rwlock|cond|join|barrier|spin)"
+NEST = r"(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"
+SPIN = rf"(?<!\}} )\b(?:while|for) \((?!{NEST}compare_exchange){NEST}atomic_{NEST}\)\s*;"  # ... or spin
+waits, homes = set(), {where for *_, where in ranked + words}
+for source in (ROOT / "src").rglob("*.[ch]"):
+    code = re.sub(r"/\*.*?\*/", "", source.read_text(encoding="utf-8"), flags=re.S)
+    name = str(source.relative_to(ROOT / "src"))
+    for head, body in re.findall(r"([^;{}]*)\n\{\n(.*?)\n\}", code, re.S):
+        function = re.search(r"\b([a-z]\w*)\((?!\()", head)
+        if function and re.search(rf"\b(?:{WAITS})\(|{RAW}|{SPIN}", body) and not re.fullmatch(rf"{WAITS}|lock_take|lock_enter", function[1]):
+            waits.add((name, function[1]))
+    expect(name in homes or not re.search(r"^\s*(static )?struct (lock|once)\s+\w+( LARGE_BSS)?;|_exchange\(&[\w.]+, true\)", code, re.M),
+           f"docs/locking.md: no word of {name}")
+rows = set(re.findall(r"^\| `(\w+/\w+\.[ch])` \| `(\w+)\(\)` \|", page, re.M))
+expect(len(waits) >= 20 and waits == rows,
+       f"docs/locking.md: these wait and have no row: {waits - rows}; these do not wait: {rows - waits}")
+
+print(*problems, f"{len(documents)} documents, {len(calls)} calls", sep="\n")
 sys.exit(bool(problems))

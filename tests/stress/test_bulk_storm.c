@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* debug: no */
 /*
- * Bulk calls against single calls: threads take and return 1 to 300 objects at a time, with NULLs
- * between and in any order, hand objects to each other, and are interrupted by handlers that do the
- * same, while another thread shrinks the caches.  Every object names its owner at both ends; none
- * is handed out twice, none is lost.
+ * Bulk calls against single calls.  Threads allocate and free 1 to 300 objects at a time, with NULLs between and
+ * in any order, and pass objects to each other.  Handlers interrupt them and do the same, while another thread
+ * shrinks the caches.  Every object names its owner at both ends: none is allocated twice, none is lost.
  *
  * Another storm takes hundreds of objects before it returns them, so that refills bring more
  * than a sheaf's capacity, and such sheaves are drained, flushed and put into barns meanwhile.
@@ -41,7 +40,7 @@ enum {
     CALLED = 64, /* of a cache and a thread's handler */
     BULK = 300,
     EXCHANGE = 64, /* objects of a cache on their way from thread to thread */
-    TURNS = 20000, /* of a thread; one that is only taking is some 20 times as long */
+    TURNS = 20000, /* of a thread; a turn that only allocates is some 20 times as long */
     HANDLED = 5,   /* handlers of a thread at least */
 };
 

@@ -2,10 +2,10 @@
 /* debug: no */
 /* needs: whole */
 /*
- * Threads take and return objects one by one and in bulk, prefill sheaves, use a pool and defer frees,
- * while another thread changes the caches' capacities at random, sets budgets, shrinks, looks at what has
- * grown, and forks.  Every object names its owner; none is handed out twice, none is lost, budgets are
- * kept, and counters agree with what happened.  STOOK_TEST_ROUNDS=n for n times as long.
+ * Threads allocate and free objects one by one and in bulk, prefill sheaves, use a pool and defer frees.  Another
+ * thread changes the caches' capacities at random, sets budgets, shrinks, scans for caches that have grown, and
+ * forks.  Every object names its owner: none is allocated twice, none is lost.  Budgets are kept, and counters
+ * agree with the calls.  STOOK_TEST_ROUNDS=n for n times as long.
  */
 #include "cache/adapt.h"
 #include "base/settings.h"
@@ -265,8 +265,8 @@ static void end(void)
         for (unsigned i = 0; i < THREADS; i++)
             out += threads[i].n[c];
         assert_int_equal(stook_cache_stat(caches[c], &stat), 0);
-        /* Whoever took is counted, and whoever gave; what was deferred in no sheaf is freed later, by
-         * whatever way. */
+        /* All allocations and frees are counted.  Objects that were deferred without a sheaf are freed later, and
+         * may count again. */
         got = stat.alloc_fastpath + stat.alloc_slowpath;
         gave = stat.free_fastpath + stat.free_slowpath + stat.free_rcu_sheaf;
         if (topology.memories == 1) {

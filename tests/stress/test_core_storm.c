@@ -79,7 +79,7 @@ static void unbuilt(void *object, void *arg)
         STORM_CHECK(((unsigned char *)object)[i] == 0x5a);
 }
 
-/* The first eight bytes name the owner; nobody else may write them meanwhile. */
+/* The first eight bytes name the owner; no other thread may write them meanwhile. */
 static uint64_t stamp(unsigned thread, unsigned cache, const void *object)
 {
     return ((uint64_t)(thread + 1) << 56 | (uint64_t)cache << 48) ^

@@ -2,9 +2,8 @@
 /* needs: whole native */
 /* debug: no */
 /*
- * A thread makes caches, frees all their objects and destroys them, which is never refused: beside threads that fork,
- * that report and shrink, and beside one that frees its last objects in a handler, or by its own frees out of the
- * quarantine.
+ * A thread makes caches, frees all their objects and destroys them, which is never refused.  Meanwhile other threads fork,
+ * report and shrink.  One thread frees its last objects in a handler, or by its own frees out of the quarantine.
  */
 #include "slab/slab.h"
 

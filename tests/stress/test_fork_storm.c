@@ -2,9 +2,9 @@
 /* needs: native */
 /* timeout: 300 */
 /*
- * Threads allocate and free on several caches while the process forks; no child may find a slot
- * closed or a lock held, and each uses every cache to its depths: objects, slabs, another cache,
- * shrinking, a thread and a child of its own.  What the forking thread had allocated is intact.
+ * Threads allocate and free on several caches while the process forks.  No child may find a slot closed or a lock
+ * held.  Each child uses every cache in full: objects, slabs, another cache, shrinking, a thread and a child of its
+ * own.  The objects of the forking thread are intact.
  *
  * STOOK_TEST_FORKS=n: so many children.
  */
@@ -169,7 +169,7 @@ static int child(unsigned number, void **mine)
 {
     int result;
 
-    alarm(240); /* a child that waits for a lock nobody holds ends as a signal */
+    alarm(240); /* ends a child that waits for a lock without a holder */
     if ((result = inherited()) != CHILD_GOOD)
         return result;
     for (unsigned c = 0; c < CACHES; c++) {

@@ -46,7 +46,7 @@ static void *worker(void *arg)
 
     for (unsigned n = 1; !atomic_load(&stop); n++) {
         if (n % 64 == 0)
-            usleep(100); /* leaves the machine to who forks; with nothing held */
+            usleep(100); /* leaves the CPU to the forking thread; with nothing held */
         if (what == HOLD_LONG) {
             lock_take(barn, LOCK_BARN);
             spin(3000);
@@ -159,7 +159,7 @@ static bool forks_lose(enum what what, unsigned most)
         pthread_t threads[THREADS];
         start(threads, what);
         for (unsigned i = 0; i < most && atomic_load(&slot_lost) == 0; i++) {
-            alarm(100); /* never waits for ever */
+            alarm(100); /* ends a test that hangs */
             usleep(500);
             pid_t grandchild = fork();
             if (grandchild == 0)

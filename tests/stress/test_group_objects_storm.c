@@ -60,7 +60,7 @@ static void put_many(int c, uint64_t *random, void **objects)
     stook_free_bulk(cache[c], BULK, objects);
 }
 
-/* In a group that nobody else knows, which goes with the objects that it still has. */
+/* In a group that no other thread knows, which is destroyed with the objects that it still has. */
 static void use_passing_group(int c, uint64_t *random)
 {
     struct stook_group fresh =

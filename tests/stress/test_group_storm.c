@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
 /*
- * Groups under threads that charge, hand charges to each other and move between CPUs, under signals
- * whose handlers charge and give back, while somebody changes limits, makes groups and destroys them.
+ * Groups under threads that charge, pass charges to each other and move between CPUs, under signals whose handlers
+ * charge and uncharge, while another thread changes limits, makes groups and destroys them.
  *
- * Every charge is kept by whoever has it.  When all stand still, each group's usage is the sum of what
- * is kept; a limit that was not lowered is never exceeded, whenever one looks; and when all has been
- * given back nothing is charged and no group is left over.
+ * Each thread records its charges.  When all stand still, each group's usage is the sum of the records.  A limit
+ * that was not lowered is never exceeded, at no time.  When all charges are returned, no group is left.
  */
 #include "charge/group_table.h"
 #include "support/random.h"
@@ -135,7 +134,7 @@ static void work_once(struct worker *w)
     } else if (what < 80 && w->n > 0) {
         w->n--;
         group_uncharge(w->kept[w->n].number, w->kept[w->n].bytes);
-    } else if (w->n > 0) { /* somebody else gives it back */
+    } else if (w->n > 0) { /* another thread returns it */
         struct kept *last = &w->kept[--w->n];
         uint64_t other = atomic_exchange(&handed[i], (uint64_t)last->bytes << 32 | last->number);
         if (other)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native */
 /*
- * A signal handler that allocates and frees, anywhere in the slow paths: the thread is
- * single-stepped, and every few instructions the handler takes an object or gives one back, from
- * caches whose slabs change state with it.  Then check_all(): nothing lost, nothing twice, nothing
- * left behind.  Sections never complete meanwhile, so their bounded retries run as well.
+ * A signal handler that allocates and frees, anywhere in the slow paths.  The thread is single-stepped, and every
+ * few instructions the handler allocates or frees an object of caches whose slabs change state with it.  Then
+ * check_all(): nothing lost, nothing twice, no work left.  Sections never complete meanwhile, so their bounded
+ * retries run as well.
  * STOOK_TEST_ROUNDS=n for more than the default.
  */
 #include "support/check.h"
@@ -87,7 +87,7 @@ static void on_step(int signal, siginfo_t *info, void *ucontext)
         return;
     next_step = steps + 3 + random_below(&seed, 100);
     handler();
-    if (--visits == 0) /* more would keep the holder settling for ever */
+    if (--visits == 0) /* more would keep the holder at its deferred work */
         ((ucontext_t *)ucontext)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
 }
 
@@ -165,8 +165,8 @@ static const struct scenario scenarios[] = {
 };
 
 /*
- * The next object is of a new slab.  The thread stays where it is meanwhile: what it left in the slot
- * of another CPU it would not find again.
+ * The next object is of a new slab.  The thread stays on its CPU meanwhile, or it would not find the objects again
+ * that it left in the slot.
  */
 static void exhaust(void)
 {
@@ -246,7 +246,7 @@ static void handler_anywhere(void **unused)
         for (unsigned round = 0; round < rounds; round++)
             run_once(s, length);
         printf("%s: %u instructions, %u handlers, %u inside\n", s->name, length, handled, inside);
-        assert_true(inside > 5 || getenv("STOOK_DEBUG")); /* whose calls are longer */
+        assert_true(inside > 5 || getenv("STOOK_DEBUG")); /* its calls are longer */
         assert_int_equal(stook_cache_destroy(cache), 0);
         assert_int_equal(stook_cache_destroy(other), 0);
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* timeout: 120 */
 /*
- * Threads allocate, free and hand over on a simulated machine while its CPUs and the memory of its
- * nodes go and come, and somebody asks for looks: no object is handed out twice, none is lost, and at
- * the end nothing lies on a CPU that is offline.
+ * Threads allocate, free and pass objects on on a simulated machine while its CPUs and the memory of its nodes go
+ * and come, and another thread asks for scans.  No object is allocated twice, none is lost, and at the end no object
+ * lies on a CPU that is offline.
  */
 #include "percpu/percpu.h"
 #include "sheaf/slot_drain.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
 /*
- * A million operations of one thread on one cache, interrupted by a timer wherever they are, and the
- * handler does all the same on the same cache and the same pool with STOOK_SIGNAL_SAFE: single calls,
- * inlined ones, bulk, prefilled sheaves, the pool, deferred frees.  Every object carries its owner:
- * none is handed out twice, none is lost, and what an error says of a refusal is true.
+ * A million operations of one thread on one cache, interrupted by a timer anywhere.  The handler does the same on
+ * the same cache and the same pool with STOOK_SIGNAL_SAFE: single calls, inlined ones, bulk, prefilled sheaves, the
+ * pool, deferred frees.  Every object carries its owner: none is allocated twice, none is lost.  The errno of each
+ * refusal is right.
  *
  * It goes on until each kind of call was made in handlers that interrupted the library itself, so a
  * slow timer only makes it longer.  STOOK_TEST_ROUNDS=n for n times as many.

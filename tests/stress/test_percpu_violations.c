@@ -165,7 +165,7 @@ static int unmapped_descriptor(void)
             mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (descriptor == MAP_FAILED)
             return 0;
-        descriptor[1] = (uintptr_t)descriptor; /* a section that nobody is in */
+        descriptor[1] = (uintptr_t)descriptor; /* a section that no thread is in */
         descriptor[2] = 16;
         descriptor[3] = (uintptr_t)descriptor + 64;
         ((uint32_t *)descriptor)[15] = STOOK_RSEQ_SIG;

@@ -3,11 +3,10 @@
 /* needs: whole native */
 /* timeout: 120 */
 /*
- * A handler between any two instructions of a call on a pool whose cache has run out (an arena of
- * 32 MiB): the thread is single-stepped, and at every STRIDE-th step, from each of the first ones on
- * (of what reclaims, and under sanitizers: from some), the handler takes objects of the same pool, or
- * gives some back.  After each call the reserve's
- * counts and words agree, and every object is in one place.
+ * A handler between any two instructions of a call on a pool whose cache has run out (an arena of 32 MiB).  The
+ * thread is single-stepped.  At every STRIDE-th step the handler allocates objects of the same pool, or frees some.
+ * This is repeated from each of the first steps on (of calls that reclaim, and under sanitizers: from some).  After
+ * each call the reserve's counts and words agree, and every object is in one place.
  */
 #include "reserve/pool.h"
 
@@ -271,9 +270,8 @@ static void every_step(void **unused)
 }
 
 /*
- * One object, and a free of it that is interrupted at each of its first instructions, where the fast
- * path is, and then at some: there somebody looks for an object everywhere, finds none and sleeps.
- * The free must wake him.
+ * One object, and a free of it that is interrupted at each of its first instructions, where the fast path is, and
+ * then at some.  There another thread tries to allocate, finds no object anywhere and sleeps.  The free must wake it.
  */
 static void waiter_at_every_step(void **unused)
 {

@@ -2,11 +2,11 @@
 /* needs: whole native */
 /* timeout: 200 */
 /*
- * Pools where memory has run out (an arena of 32 MiB): threads take, wait and free, so that each
- * object goes from waiter to waiter; others try without waiting; one resizes; timers interrupt all
- * of them with handlers that use the same pool; the process forks beside it.  Nobody looks again by
- * himself (pool_nap is 0), so that one lost wake-up is a hang; every object carries its owner, so
- * that none is handed out twice; at the end counts, array and caches agree, so none is lost.
+ * Pools where memory has run out (an arena of 32 MiB).  Threads allocate, wait and free, so each object goes from
+ * waiter to waiter.  Other threads try without waiting, and one resizes.  Timers interrupt all of them with handlers
+ * that use the same pool, and the process forks meanwhile.  No thread tries again without a wake-up (pool_nap is 0),
+ * so one lost wake-up is a hang.  Every object carries its owner, so that none is allocated twice.  At the end
+ * counts, array and caches agree, so none is lost.
  */
 #include "reserve/pool.h"
 
@@ -41,7 +41,7 @@
 enum { SIZE = 8192, MOST = 80000, THREADS = 8, RESERVE = 6, ROUNDS = 4000, HANDLER_HELD = 2 };
 
 struct object {
-    _Atomic uint32_t owner; /* 0: nobody's */
+    _Atomic uint32_t owner; /* 0: none */
 };
 
 static struct stook_cache *cache;
@@ -81,7 +81,7 @@ static void construct(void *object, void *arg)
     atomic_init(&((struct object *)object)->owner, 0);
 }
 
-/* All memory but the reserve is taken, by who is not in the storm. */
+/* A thread outside of the storm has all memory except the reserve. */
 static void start(unsigned reserve)
 {
     struct stook_cache_args args = {.size = sizeof(args), .ctor = construct, .sheaf_capacity = 4};
@@ -187,7 +187,7 @@ static void *worker(void *arg)
         atomic_fetch_add(&errors, 1);
     for (unsigned round = 0; round < ROUNDS || (timers && atomic_load(&signals) == 0); round++) {
         uint64_t r = random_next(&t->random);
-        /* One at a time with WAIT: who holds one and waits for another may wait for himself. */
+        /* One at a time with WAIT: a thread that holds one and waits for another may wait for itself. */
         void *object = own(stook_pool_alloc(pool, STOOK_WAIT), t->number), *more = NULL;
         if (!object) {
             atomic_fetch_add(&errors, 1);
@@ -243,7 +243,7 @@ static void few_objects(void **unused)
     (void)unused;
     for (unsigned reserve = 0; reserve <= 3; reserve++) {
         start(reserve);
-        if (reserve == 0) /* one object for all, which the cache had: nobody keeps it for them */
+        if (reserve == 0) /* one object for all, of the cache: no reserve keeps it */
             stook_free(cache, taken[--ntaken]);
         run_workers();
         join_workers();

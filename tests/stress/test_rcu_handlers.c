@@ -54,7 +54,7 @@ static void on_step(int signal, siginfo_t *info, void *ucontext)
         return;
     next_step = steps + 3 + random_below(&seed, 60);
     visit();
-    if (--visits == 0) /* more would keep the thread handing over for ever */
+    if (--visits == 0) /* more would keep the thread at passing sheaves on */
         ((ucontext_t *)ucontext)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
 }
 
@@ -144,7 +144,7 @@ static void handler_anywhere(void **unused)
         }
         printf("%s: %u instructions, %u handlers, %u inside, %u objects loose\n", scenarios[i].name,
                all / rounds, handled, inside, loose);
-        assert_true(inside > 5 || getenv("STOOK_DEBUG")); /* whose calls are longer */
+        assert_true(inside > 5 || getenv("STOOK_DEBUG")); /* its calls are longer */
     }
     sigaction(SIGTRAP, &old, NULL);
 }

@@ -2,11 +2,10 @@
 /* needs: whole */
 /* timeout: 120 */
 /*
- * The section that defers an object, with delays between its steps, beside threads that take rcu
- * sheaves from every CPU, and threads that move from CPU to CPU in between.  There are no readers, so
- * grace periods take no time: whoever commits late does it to a sheaf that is in use again.
- * Once with the kernel's fence, once where that is refused and the taker goes to the CPU itself.  No
- * object has two users, none is lost.
+ * The section that defers an object, with delays between its steps, while other threads take rcu sheaves from every
+ * CPU, and threads move from CPU to CPU.  There are no readers, so grace periods take no time: a section that commits
+ * late does so to a sheaf that is in use again.  Once with the kernel's fence, once with a fence that is refused, so
+ * that the taker moves to the CPU itself.  No object has two users, none is lost.
  */
 #include "support/sections_widened.h"
 
@@ -54,7 +53,7 @@ static bool test_fence(unsigned cpu)
     return !atomic_load(&refused) && percpu_fence(cpu);
 }
 
-/* Whoever commits to a sheaf that was taken does it now. */
+/* A section that commits to a sheaf that was taken does it now. */
 static void call_at_once(struct stook_rcu_head *head, void (*func)(struct stook_rcu_head *head))
 {
     struct rcu_ride *ride = (struct rcu_ride *)(void *)head;

@@ -98,7 +98,7 @@ static void read_one(unsigned type, unsigned at, uint64_t *random)
     delayed_read_unlock();
 }
 
-/* Of the type-stable cache: whoever it is now, it is one of them. */
+/* An object of the type-stable cache: it may be another one by now, but is one of the cache. */
 static void read_stable(unsigned at, uint64_t *random)
 {
     struct thing *thing;

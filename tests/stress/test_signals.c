@@ -54,7 +54,7 @@ struct thread {
     uint32_t number;
     uint64_t random, handler_random, operations, refused, errors;
     volatile uint64_t signals, handler_operations;
-    _Atomic uint64_t rounds; /* for who looks whether it still runs */
+    _Atomic uint64_t rounds; /* for the thread that watches whether it still runs */
     unsigned held[CACHES], handler_held[CACHES];
     void *object[CACHES][HELD], *handler_object[CACHES][HANDLER_HELD];
     void *_Atomic handed[CACHES][HAND_OVER]; /* from the thread to its handler */
@@ -72,7 +72,7 @@ static uint64_t next(uint64_t *random)
     return *random;
 }
 
-/* The first word of a free object keeps 0, or what a new slab holds: nobody writes there. */
+/* The first word of a free object keeps 0, or the bytes of a new slab: no thread writes there. */
 static void *own(void *object)
 {
     struct object *o = object;

@@ -121,7 +121,7 @@ static void check_freelist(struct seen *seen, uint64_t word)
     for (; left > 0; left--) {
         CHECK(index != SLAB_NONE, "cache %s: a freelist is %u short", seen->cache->name, left);
         check_mark(seen, index, false, "on the freelist");
-        index = slab_next(seen->cache, seen->slab, index, seen->objects);
+        index = check_next(seen->cache, seen->slab, index, seen->objects);
     }
     CHECK(index == SLAB_NONE, "cache %s: a freelist goes on behind its count", seen->cache->name);
 }
@@ -205,8 +205,8 @@ static uint32_t check_pages(const struct block *block, uint32_t first)
 static void check_block(const struct block *block, const char *base)
 {
     uint32_t page = (uint32_t)(((uintptr_t)base - pagemap.base) >> PAGE_SHIFT), granules = 0;
-    bool gone = zone_is_gone(zone_of(base), zone_index(base));
-    bool meta = zone_has_meta(zone_of(base), zone_index(base));
+    bool gone = zone_is_gone(zone_of(base), pagemap_index(base));
+    bool meta = zone_has_meta(zone_of(base), pagemap_index(base));
     uint32_t used = meta ? check_bits(arena_meta(base, 0), BLOCK_GRANULES / 64) : 0;
     struct block copy = *block;
 
@@ -260,8 +260,9 @@ static void check_arena(void)
     for (char *base = (char *)pagemap.base + pagemap.high;
          base < (char *)pagemap.middle + pagemap.low; base += BLOCK_SIZE) {
         const struct block *block;
-        block = zone_block(zone_index(base));
-        if (pagemap_zone(base) >= pagemap.zones || check_is_tail(zone_of(base), zone_index(base)))
+        block = zone_block(pagemap_index(base));
+        if (pagemap_zone(base) >= pagemap.zones ||
+            check_is_tail(zone_of(base), pagemap_index(base)))
             continue; /* skipped, or taken from the window and not used yet */
         CHECK((pagemap_zone(base) >= pagemap.zones / 2) == ((uintptr_t)base < pagemap.middle),
               "a block of zone %u at %p", pagemap_zone(base), (void *)base);
@@ -274,7 +275,7 @@ static void check_arena(void)
         taken += BLOCK_PAGES - block->nfree;
         warm += block->ndirty;
         clean += block->state == BLOCK_FREE && block->ndirty == 0 &&
-                 !zone_is_gone(zone_of(base), zone_index(base));
+                 !zone_is_gone(zone_of(base), pagemap_index(base));
         if (block->state == BLOCK_FREE && block->ndirty > 0) /* and its metadata's pages */
             warm += (block->meta_high * ARENA_GRANULE + PAGE_SIZE - 1) / PAGE_SIZE;
     }
@@ -297,9 +298,7 @@ static void check_arena(void)
 
 /* ---- sheaves -------------------------------------------------------------------------------- */
 
-/* `steps`: it may be in the middle of a flush by steps, which changes its capacity. */
-static void check_sheaf_of(struct stook_cache *cache, struct sheaf *sheaf, bool steps,
-                           const char *where)
+static void check_sheaf(struct stook_cache *cache, struct sheaf *sheaf, const char *where)
 {
     struct stook_cache *class = slab_cache_of(sheaf);
     bool known = false;
@@ -307,7 +306,7 @@ static void check_sheaf_of(struct stook_cache *cache, struct sheaf *sheaf, bool 
     for (unsigned i = 0; i < SHEAF_CLASSES; i++)
         known |= class == sheaf_cache[i];
     CHECK(known, "cache %s: what is %s is no sheaf", cache->name, where);
-    CHECK((sheaf->capacity == cache_capacity(cache) || cache->policy.resized || steps) &&
+    CHECK((sheaf->capacity == cache_capacity(cache) || cache->policy.resized) &&
               sheaf->capacity <= sheaf_room(sheaf) && sheaf->size <= sheaf_room(sheaf),
           "cache %s: a sheaf of %u of %u, room %u, %s", cache->name, sheaf->size, sheaf->capacity,
           sheaf_room(sheaf), where);
@@ -316,11 +315,6 @@ static void check_sheaf_of(struct stook_cache *cache, struct sheaf *sheaf, bool 
         check_mark_object(cache, sheaf->object[i], where);
     if (cache == walk.counted)
         walk.counts.cached += sheaf->size;
-}
-
-static void check_sheaf(struct stook_cache *cache, struct sheaf *sheaf, const char *where)
-{
-    check_sheaf_of(cache, sheaf, false, where);
 }
 
 /* Objects that wait are not cached; what the RCU needs has room behind them. */
@@ -346,9 +340,13 @@ static void check_slot(struct stook_cache *cache, struct slot *slot, unsigned cp
     CHECK(cache || (!main && !slot->spare && !slot->rcu && !slot->remote),
           "a slot of no cache has a sheaf");
     if (main)
-        check_sheaf_of(cache, main, true, "in a slot");
-    if (slot->spare)
-        check_sheaf_of(cache, slot->spare, true, "spare in a slot");
+        check_sheaf(cache, main, "in a slot");
+    if (slot->spare) {
+        check_sheaf(cache, slot->spare, "spare in a slot");
+        CHECK(slot->spare->size == 0 || slot->spare->size == slot->spare->capacity,
+              "cache %s: a spare sheaf of %u of %u is neither full nor empty", cache->name,
+              slot->spare->size, slot->spare->capacity);
+    }
     for (struct sheaf *remote = slot->remote; remote; remote = remote->next) {
         check_sheaf(cache, remote, "remote in a slot");
         CHECK(remote->size < remote->capacity && (remote->size == 0 || sheaf_owner(remote) >= 0),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check.h - walks all that the library has, while nobody else uses it, and dies with a message at
- * the first thing that does not add up:
+ * check.h - walks all structures of the library while no other thread uses it, and dies with a message at
+ * the first inconsistency:
  *
  *   - every object of every slab is exactly one of: free, in a sheaf, or named by the caller (of
  *     the library's own caches: a sheaf of a slot or a barn, or a cache of the list), and its mark
@@ -14,10 +14,20 @@
 #ifndef TESTS_SUPPORT_CHECK_H
 #define TESTS_SUPPORT_CHECK_H
 
+#include "page/arena.h"
+#include "slab/slab.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
-struct stook_cache;
+/* The decoded link, or SLAB_NONE at the end; a value outside the slab gets the library's report. */
+static inline uint32_t check_next(const struct stook_cache *cache, const struct slab *slab,
+                                  uint32_t index, uint32_t objects)
+{
+    return slab_encode(cache, index, *slab_link(cache, slab, index)) == SLAB_NONE
+               ? SLAB_NONE
+               : slab_follow(cache, slab, index, objects);
+}
 
 struct check_object {
     struct stook_cache *cache;
@@ -33,5 +43,20 @@ struct check_counts {
 };
 void check_count(const struct stook_cache *cache, const struct check_object *held, size_t n,
                  struct check_counts *counts);
+
+/* Runs and their descriptors, as slabs have them: 2^order pages aligned to their size. */
+static inline void *arena_alloc_slab(unsigned zone, unsigned order, bool dense, size_t meta_bytes,
+                                     void **meta)
+{
+    struct arena_ask ask = {
+        .pages = 1u << order, .align = 1u << order, .dense = dense, .meta_bytes = meta_bytes};
+
+    return arena_alloc(zone, &ask, NULL, meta);
+}
+
+static inline void arena_free_slab(void *slab, unsigned order, void *meta, size_t meta_bytes)
+{
+    arena_free(slab, (size_t)1 << order, meta, meta_bytes);
+}
 
 #endif

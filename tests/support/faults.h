@@ -64,8 +64,8 @@ static bool fault(int error)
     return true;
 }
 
-/* 0: that call is not refused.  What close(2) refuses is closed all the same, and what is written is what the test
- * goes by. */
+/* 0: that call is not refused.  A refused close(2) closes the descriptor all the same.  write(2) is never refused, since
+ * the test prints. */
 static int fault_errno(long number)
 {
     switch (number) {

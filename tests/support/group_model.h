@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * group_model.h - what tests that take random steps with groups know of them beside the library: who
- * lives below whom, each one's limit and usage, which is that of all below, and which group the thread is
- * in.  It knows nothing of stocks.  What is charged is the test's own: it says group_model_add().
+ * group_model.h - a model of groups for tests that take random steps: which groups live below which, the limit and
+ * the usage of each, with all below it, and the group that the thread is in.  It knows nothing of stocks.  The test
+ * charges, and calls group_model_add().
  *
  * A seed repeats every step (STOOK_TEST_SEED).  One thread, and forked children of it that go on by
  * themselves.
@@ -54,12 +54,12 @@ void group_model_wrong(const char *what);
 /* Somewhere else, so that stocks are left behind. */
 void group_model_move(void);
 
-/* The usage of a group and all above it; -1: nobody's. */
+/* The usage of a group and all above it; -1: no group. */
 void group_model_add(int g, int64_t bytes);
 /* The first on the way up that has no room, or -1. */
 int group_model_full(int g, uint64_t bytes);
 
-/* One that lives, or -1. */
+/* A living group, or -1. */
 int group_model_any(void);
 /* A new one, or -1 where there was one in its place or it would be too deep. */
 int group_model_make(void);
@@ -71,7 +71,7 @@ void group_model_enter(int g);
 /* All that its statistics say is what the model has. */
 void group_model_check(int g);
 
-/* Who has the lock of all groups, for what a handler does that interrupted him. */
+/* The holder of the lock of all groups, for the calls of a handler that interrupted it. */
 void group_model_lock(void);
 void group_model_unlock(void);
 

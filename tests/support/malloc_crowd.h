@@ -106,7 +106,7 @@ static inline void crowd_step(struct crowd *crowd, struct crowd_object **held, u
         if (*mine && (*mine)->size < 100000)
             *mine = crowd_resize(*mine, 16 + (r >> 16) % 5000);
         break;
-    default: /* somebody else frees it */
+    default: /* another thread frees it */
         *mine = atomic_exchange(&crowd->shared[(r >> 16) % CROWD_SHARED], *mine);
         if (!*mine)
             *mine = crowd_make(crowd, random);

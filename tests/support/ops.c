@@ -31,23 +31,6 @@ static unsigned ops_debug_flags(void)
     return some;
 }
 
-/* A cache whose slabs begin with a gap is made past the public call. */
-static struct stook_cache *ops_make(unsigned size, struct stook_cache_args *args)
-{
-#ifndef STOOK_CORE
-    if (args && (args->flags & CACHE_COLOURED)) {
-        if (args->align == 0)
-            args->align = size >= 16 ? 16 : 8;
-        if (args->align == 1) /* the gap is one of links too, at even addresses */
-            args->align = 2;
-        if ((args->flags & STOOK_CACHE_HWALIGN) && args->align < 64)
-            args->align = 64;
-        return stook_private_cache("property", size, args, true);
-    }
-#endif
-    return stook_cache_create("property", size, args);
-}
-
 static void ops_create(void)
 {
     static const unsigned sizes[] = {24, 64, 256, 1024, 8192, 262144};
@@ -81,14 +64,11 @@ static void ops_create(void)
     args.flags |= how & 4 ? STOOK_CACHE_ACCOUNT : 0;
     if (how >= 208)
         args.flags |= ops_debug_flags();
-    else if (how >= 176)
-        args.flags |= CACHE_COLOURED;
 #ifdef STOOK_CORE
-    args.flags &=
-        ~(unsigned)(STOOK_CACHE_ACCOUNT | STOOK_CACHE_TYPESAFE | CACHE_DEBUG | CACHE_COLOURED);
+    args.flags &= ~(unsigned)(STOOK_CACHE_ACCOUNT | STOOK_CACHE_TYPESAFE | CACHE_DEBUG);
     made->stable = false;
 #endif
-    made->cache = ops_make(size, kind & 128 ? NULL : &args);
+    made->cache = stook_cache_create("property", size, kind & 128 ? NULL : &args);
     if (!made->cache)
         fprintf(stderr, "ops: no cache of %u bytes, align %zu, flags %x, capacity %u: %s\n", size,
                 args.align, args.flags, args.sheaf_capacity, strerror(errno));

@@ -2,15 +2,15 @@
 /*
  * ops.h - a byte string is a program of calls, run against the library and a model beside it.
  *
- * The calls: all that take and return objects, prefilled sheaves, pools, deferred frees with an RCU
- * whose grace periods end when the bytes say so, caches that come and go, shrink, get another capacity
- * or adapt, that charge groups, and with tags that are switched on and off; from CPU to CPU, where a
- * topology is simulated any of its CPUs; with any flags; and handlers that interrupt a call after so
- * many instructions and make calls of their own, which others interrupt.
+ * The calls are all that allocate and free objects, with any flags; prefilled sheaves, pools, and deferred frees
+ * with an RCU whose grace periods end when the bytes say so.  Caches are made and destroyed, shrink, get another
+ * capacity, adapt, charge groups, and have tags that are switched on and off.  Calls move from CPU to CPU, on a
+ * simulated topology to any of its CPUs.  Handlers interrupt a call after so many instructions, and make calls of
+ * their own, which other handlers interrupt.
  *
- * The model knows every object that is out: it overlaps no other, is aligned, keeps its contents,
- * also while it is deferred, comes back constructed; what is free of a type-stable cache stays of
- * its type; who is charged for it stays so, and groups are charged nothing else.  Cheap checks run after each step, check_all() and the sums of statistics every `every`
+ * The model knows every object in use.  It overlaps no other, is aligned, keeps its contents, also while it is
+ * deferred, and stays constructed.  A free object of a type-stable cache keeps its type.  The group that is charged
+ * for an object stays the same, and groups are charged nothing else.  Cheap checks run after each step, check_all() and the sums of statistics every `every`
  * steps and at the end, when all was freed and destroyed.  Dies with a message, so that it serves
  * cmocka and a fuzzer alike.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Groups that objects are charged to, tags and capacities for ops.c.  The groups have no limits: what
- * is charged must be right to the byte, and nothing is refused.
+ * Groups that objects are charged to, tags and capacities for ops.c.  The groups have no limits: the
+ * charges must be right to the byte, and no call is refused.
  */
 #include "support/ops_model.h"
 

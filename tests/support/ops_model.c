@@ -227,7 +227,7 @@ static uint64_t ops_held_back(const struct stook_cache *cache)
     return n;
 }
 
-/* While nobody is in a call: all that was handed out and taken in was counted. */
+/* While no thread is in a call: all allocations and frees were counted. */
 static void ops_check_stat(const struct ops_made *made)
 {
     struct stook_stat stat = {.size = sizeof(stat)};

@@ -44,7 +44,7 @@ struct ops_held {
     bool deferred; /* stook_free_rcu() has it, and no grace period is over since */
     uint32_t pattern;
     unsigned char *object;
-    struct stook_group group; /* that is charged; NULL: nobody is */
+    struct stook_group group; /* that is charged; NULL: none */
 };
 
 struct ops_made {
@@ -107,7 +107,7 @@ void ops_ctor(void *object, void *arg);
 void ops_dtor(void *object, void *arg);
 /* An object has come: aligned, overlapping none, zeroed where it was asked for, constructed. */
 void ops_got(unsigned cache, void *object, bool zero, unsigned pool);
-/* One is about to go back, or to be deferred: its contents are what they were. */
+/* An object is about to be freed or deferred: its contents have not changed. */
 void *ops_lose(size_t at);
 void *ops_defer(size_t at);
 /* Any that is not deferred, from a place that the bytes say; ops.n: there is none. */

@@ -23,7 +23,7 @@ int probe_notes_read(struct probe_note notes[PROBE_NOTES_MAX]);
 /* How much higher than in its file this program lies. */
 uint64_t probe_notes_bias(void);
 
-/* The arguments of a note in the stopped child; how many, or -1: one is of a form that is not known. */
+/* The arguments of a note in the stopped child; how many, or -1: an argument has an unknown form. */
 int probe_notes_args(pid_t child, const char *args, uint64_t values[PROBE_ARGS_MAX]);
 
 #endif

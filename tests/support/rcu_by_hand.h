@@ -37,7 +37,7 @@ static inline void hand_call(struct stook_rcu_head *head, void (*func)(struct st
 {
     struct stook_rcu_head *next = atomic_load(&queue);
 
-    assert_int_equal(context_tls.depth, 0); /* outside the library, whoever calls */
+    assert_int_equal(context_tls.depth, 0); /* outside the library, in any thread */
     memset(head, 0xa5, sizeof(*head));      /* it is the RCU's */
     head->func = func;
     atomic_fetch_add(&queued, 1);

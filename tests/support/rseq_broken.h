@@ -4,8 +4,8 @@
  *
  * close_late breaks rule 1: the section goes on for two harmless instructions behind the
  * cmpxchg.  A thread interrupted there is sent to the abort exit although it has closed the slot.
- * take_late goes on behind the commit of a stock's take: a thread interrupted there is told that it
- * has nothing, although the bytes are gone.  add_two_torn stores the two sums one after the other, so
+ * take_late goes on behind the commit of a stock's take: a thread interrupted there gets nothing,
+ * although the bytes are gone.  add_two_torn stores the two sums one after the other, so
  * that an interruption finds one of them counted.
  */
 #ifndef TESTS_SUPPORT_RSEQ_BROKEN_H

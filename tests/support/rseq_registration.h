@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rseq_registration.h - glibc's registration of the calling thread, undone and redone: what a thread
- * is whose registration was refused.  false where there is nothing to undo.
+ * rseq_registration.h - glibc's registration of the calling thread, undone and redone: a thread
+ * without it is like one whose registration was refused.  false where there is nothing to undo.
  */
 #ifndef TESTS_SUPPORT_RSEQ_REGISTRATION_H
 #define TESTS_SUPPORT_RSEQ_REGISTRATION_H

@@ -45,7 +45,7 @@ static struct steps {
     bool leaves, whole; /* the section that is listed, and its list */
     unsigned boundaries;
     uintptr_t boundary[BOUNDARIES_MAX];
-    volatile int helper;         /* the event that the helper shall do; NOBODY when done */
+    volatile int helper;         /* the event for the helper; negative: it is done */
     volatile int hit;            /* the breakpoint was reached */
     const char *volatile failed; /* a constant, at the same address in both */
 } * steps;

@@ -3,9 +3,9 @@
  * steps.h - every instruction of a restartable section, one after the other: a tracer stops
  * the thread right before it, something happens there, and the thread goes on.
  *
- * The thread asks the tracer with a trap of its own (int3, brk) for a breakpoint or for the list of
- * instruction boundaries, which is found by stepping through beside the kernel: it aborts the section of
- * a thread that it knows whenever it stops.  A boundary is tried again where another program ran
+ * The thread asks the tracer with a trap of its own (int3, brk) for a breakpoint or for the list of instruction
+ * boundaries.  The tracer finds these by single steps without a registration: the kernel aborts the section of a
+ * registered thread whenever it stops.  A boundary is tried again where another program ran
  * before the thread came there.
  */
 #ifndef TESTS_SUPPORT_STEPS_H
@@ -23,7 +23,7 @@ enum { STEPS_STOP, STEPS_SIGNAL, STEPS_MIGRATE, STEPS_HELP };
 
 struct steps_test {
     unsigned events; /* STEPS_STOP to events - 1 are tried */
-    /* In the traced process, whose changes nobody else sees but those in steps_memory(): */
+    /* In the traced process; the tracer sees only changes in steps_memory(): */
     void (*all)(void);               /* calls steps_through() for each section */
     void (*handler)(int signal);     /* of SIGUSR1, for STEPS_SIGNAL */
     void (*help)(unsigned event);    /* in another thread, which it may pin */

@@ -3,10 +3,9 @@
  * storm.h - many threads on few CPUs, everything at once, and every token counted.
  *
  * Included by a test after it has defined its sections (percpu/percpu.c is compiled into the test with
- * delays between the steps).  A token is an object: `owner` is 0 while the layer under test has it
- * and the number of a thread while that thread has it; both hand-overs are atomic exchanges, so
- * that a token which is handed out twice is seen by the second taker or by the first giver.  At
- * the end every token must be found exactly once, and every sheaf.
+ * delays between the steps).  A token is an object: `owner` is 0 while the layer under test has it, and the number
+ * of a thread while that thread has it.  Both changes are atomic exchanges, so the second taker or the first giver
+ * of a token that is allocated twice sees that.  At the end every token must be found exactly once, and every sheaf.
  *
  * What stands above the percpu layer here is small: a depot a cache (locked lists of full and of
  * empty sheaves, and loose tokens, which play the slabs), and the two slow paths.

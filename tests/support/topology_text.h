@@ -5,7 +5,7 @@
 #ifndef TESTS_SUPPORT_TOPOLOGY_TEXT_H
 #define TESTS_SUPPORT_TOPOLOGY_TEXT_H
 
-#include "face/topology_text.h"
+#include "sim/topology_text.h"
 #include "../tools/stook/topology_print.h"
 
 #include <setjmp.h>

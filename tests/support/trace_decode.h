@@ -34,8 +34,8 @@ struct trace_decoded {
     size_t n;
     struct trace_decoded_cache *cache; /* by number, the last that was described; 65536 of them */
     uint64_t allocs, frees;
-    /* In the order of time: what has not been freed, frees of what was not there, addresses that were
-     * handed out twice. */
+    /* In the order of time: objects that were not freed, frees of unknown objects, addresses that were
+     * allocated twice. */
     uint64_t live, unknown, twice;
 };
 

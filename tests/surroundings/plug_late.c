@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* link: none */
 /*
- * For LD_AUDIT: no page of libstook.so's code from LATE_REGION on (BEGIN-END, offsets) may be touched, from
+ * For LD_AUDIT: no page of libstook-malloc.so's code from LATE_REGION on (BEGIN-END, offsets) may be touched, from
  * before the library's own start.  A touch is reported with its offset and ends the process.
  */
 #include <link.h>
@@ -43,7 +43,7 @@ unsigned la_objopen(struct link_map *map, Lmid_t list, uintptr_t *cookie)
 
     (void)list;
     (void)cookie;
-    if (!strstr(map->l_name, "/libstook.so") || !region ||
+    if (!strstr(map->l_name, "/libstook-malloc.so") || !region ||
         sscanf(region, "%lx-%lx", &late_begin, &late_end) != 2)
         return 0;
     late_base = map->l_addr;

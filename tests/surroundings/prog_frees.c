@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * prog_frees NUMBER     a wrong free; ends with 0 after saying what came of it, where it is not seen
- * prog_frees            says how many there are
- * prog_frees probe      frees addresses in all writable memory that are no objects, each in a child;
- *                       says how many were accepted
+ *   prog_frees NUMBER     a wrong free; if that is not found, prints the result and ends with 0
+ *   prog_frees            prints how many there are
+ *   prog_frees probe      frees addresses in all writable memory that are no objects, each in a child;
+ *                         prints how many were accepted
  */
 #include <malloc.h>
 #include <stdint.h>
@@ -190,7 +190,7 @@ static void probe(void)
         object[i] = malloc((size_t)(16 << i % 12));
     for (int i = LIVE; i < OBJECTS; i++)
         free(object[i]);
-    /* One that waits deep in a sheaf is taken a second time (docs/malloc.md): none does from here on. */
+    /* A second free of an object deep in a sheaf would be accepted (docs/malloc.md): no sheaf has objects from here on. */
     malloc_trim(0);
     fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     while ((got = read(fd, maps + n, sizeof(maps) - 1 - n)) > 0)

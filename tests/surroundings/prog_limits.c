@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * prog_limits exercise                 the malloc family, threads and a child; limits came from outside
- * prog_limits later LIMIT BYTES        the same, after setting the limit on itself
- * prog_limits fill SIZE                objects until malloc refuses, and again when all are freed
- * prog_limits fill-later LIMIT BYTES SIZE
- * prog_limits fill-between SIZE LARGER   as fill, with objects of another size between the two
- * prog_limits scatter SIZE             objects until malloc refuses, of which every second is freed for a large one
- * prog_limits space BYTES LIBRARY      after RLIMIT_AS was set: threads, mmap, dlopen; then filled
+ *   prog_limits exercise                 the malloc family, threads and a child; limits came from outside
+ *   prog_limits later LIMIT BYTES        the same, after setting the limit on itself
+ *   prog_limits fill SIZE                objects until malloc refuses, and again when all are freed
+ *   prog_limits fill-later LIMIT BYTES SIZE
+ *   prog_limits fill-between SIZE LARGER   as fill, with objects of another size between the two
+ *   prog_limits scatter SIZE             objects until malloc refuses, of which every second is freed for a large one
+ *   prog_limits space BYTES LIBRARY      after RLIMIT_AS was set: threads, mmap, dlopen; then filled
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
 /*
  * prog_phases BYTES THREADS KEPT [SIZE...]
  *
- * A program whose needs change: in each phase THREADS threads together fill BYTES with objects of one SIZE, each byte of
- * them, and end; then the first thread frees them, but for one of KEPT (0: none) of each phase, until the end.  Behind
+ * A program whose needs change.  In each phase THREADS threads together fill BYTES with objects of one SIZE, write
+ * to each byte of them, and end.  Then the first thread frees them, except one in KEPT (0: none), which stays until the end.  Behind
  * the sizes: another round of them.  malloc may refuse: the phase goes on with what it has.
  *
  * A SIZE of "trim" calls malloc_trim(); "map" maps BYTES beside malloc, writes to them and unmaps them.

@@ -53,7 +53,7 @@ static void refuse_fixed(void)
         _exit(77);
 }
 
-/* Like a kill, but for saying what it was. */
+/* Ends like a kill, and prints the call first. */
 static void forbidden(int signal, siginfo_t *info, void *context)
 {
     (void)signal;
@@ -89,7 +89,7 @@ static void *inside_main(void *context)
     e->random = (unsigned)number + 1;
     exercise_steps(e, 100);
     inside++;
-    while (inside < THREADS + 1) /* everybody has come, and main, who moves them */
+    while (inside < THREADS + 1) /* all threads have arrived, and main, which moves them */
         sched_yield();
     filter_install(listed, listed_count, SECCOMP_RET_ALLOW, SECCOMP_RET_TRAP);
     for (int round = 0; round < ROUNDS; round++) {

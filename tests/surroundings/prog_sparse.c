@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * prog_sparse SIZE COUNT [end]     objects of which one byte is touched, the first or one near the end
- * prog_sparse start                the virtual size, KiB
- * prog_sparse heap GIB SIZE N      a heap of so many, of objects of SIZE to SIZE * 2^N bytes, evenly by the
- *                                  logarithm, not touched; then every other one is freed
+ *   prog_sparse SIZE COUNT [end]     objects of which one byte is touched, the first or one near the end
+ *   prog_sparse start                the virtual size, KiB
+ *   prog_sparse heap GIB SIZE N      a heap of so many, of objects of SIZE to SIZE * 2^N bytes, evenly by the
+ *                                    logarithm, not touched; then every other one is freed
  */
 #include <malloc.h>
 
@@ -48,7 +48,8 @@ static void heap(size_t bytes, size_t least, unsigned doublings)
 
 int main(int argc, char **argv)
 {
-    free(malloc(100));
+    void *volatile first = malloc(100); /* which starts malloc, and no compiler leaves out */
+    free(first);
     long before = resident_kib();
     long tables = proc_kib("/proc/self/status", "VmPTE:");
     int mapped = mappings();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory is allocated and freed on stacks that the C library knows nothing of: coroutines in mappings of their own, in
- * objects of malloc's, below the first thread's stack; handlers on alternate stacks; threads on memory that the program
- * gave, and threads that the C library did not make.  Each in a child, whose name is printed with what became of it.
+ * Memory is allocated and freed on stacks that the C library does not know.  Coroutines run in mappings of their own, in
+ * objects of malloc and below the first thread's stack.  Handlers run on alternate stacks.  Threads run on memory of the
+ * program, and some were not made by the C library.  Each case runs in a child, and is printed with its result.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -32,7 +32,7 @@ def public_calls():
     for header in (ROOT / "include/stook").glob("*.h"):
         found |= set(re.findall(r"^STOOK_API [^;(]*?\b(stook_\w+)\(",
                                 header.read_text(encoding="utf-8"), re.M))
-    return found
+    return found - set(re.findall(r"stook_\w+", (ROOT / "cmake/libstook-sim.map").read_text(encoding="utf-8")))
 
 
 def made(name, log):

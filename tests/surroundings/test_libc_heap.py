@@ -56,7 +56,7 @@ for what in ("calls", "threads"):
 for what, text in (("foreign", "free(): invalid pointer"), ("twice", "is freed twice; it lies 0 bytes into"),
                    ("large", "is in no object: freed already, or never handed out"),
                    ("inside", "is not the start of an object; it lies 16 bytes into object")):
-    done = run(served(program("libc_heap", what), True, STOOK_SAMPLE=0))
+    done = run(served(program("libc_heap", what), True))
     check(done.status == -signal.SIGABRT and text in done.err, f"{what}: {done}")
 
 STATIC = r"""

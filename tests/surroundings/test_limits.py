@@ -6,7 +6,7 @@
 by the program on itself: what works under glibc's malloc works, and malloc stops where a limit is."""
 import resource
 
-from surroundings import BOTH, GIB, KIB, MIB, check, finish, program, served, works
+from surroundings import BOTH, GIB, KIB, MIB, BUILD, check, finish, program, served, works
 
 LIMITS = (("AS", GIB), ("DATA", 512 * MIB), ("FSIZE", 0), ("MEMLOCK", 0), ("NOFILE", 4))
 ENOUGH = 0.75  # of what glibc's malloc gets out of the same limit
@@ -72,9 +72,9 @@ def rises(kind, first, last, step, argv, slack=0, **variables):
     check(starts and rows[0][1] != 0, f"{argv}: it starts with {starts} KiB of {kind}")
 
 
-for kind, first in (("AS", 5000), ("DATA", 3000)):
-    rises(kind, first, first + 24000, 60, ["/bin/true"])
+for kind, first, bare in (("AS", 5000, 5000), ("DATA", 3000, 600)):  # /bin/true needs no arena
+    rises(kind, bare, first + 24000, 60, ["/bin/true"])
     rises(kind, first, first + 30000, 150, program("limits", "fill", 300000))
     rises(kind, first, first + 30000, 500, program("limits", "fill", 1000), slack=1000)
-rises("AS", 60000, 90000, 200, ["/bin/true"], STOOK_TOPOLOGY="node:4 core:64 memory:0-3=16G")
+rises("AS", 60000, 90000, 200, ["/bin/true"], LD_PRELOAD=f"{BUILD}/lib/stook/sim/libstook-malloc.so", STOOK_TOPOLOGY="node:4 core:64 memory:0-3=16G")
 finish()

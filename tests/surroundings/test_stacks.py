@@ -7,7 +7,7 @@ from surroundings import check, finish, program, served, works
 
 # Without, for what is the program's own fault; then by each of those that walk stacks.
 for stook, settings in ((False, {}), (True, {"STOOK_SAMPLE": "2K"}), (True, {"STOOK_GUARD": "2K"}),
-                        (True, {"STOOK_DEBUG": "U"}), (True, {"STOOK_TAGS": "1", "STOOK_PROFILE_STACKS": "2K"})):
+                        (True, {"STOOK_DEBUG": "U"})):
     found = works(f"stacks, {settings}", served(program("stacks"), stook, **settings)).figures()
     check(len(found) == 9 and not any(found.values()), f"{settings}: {found}")
 finish()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* link: none */
 /* A function that calls back; plug_unwind_wide.c is the same code with another frame. */
-#ifndef PLUG_BYTES /* whose instructions are as long for each multiple of 256 */
+#ifndef PLUG_BYTES /* its instructions are as long for each multiple of 256 */
 #define PLUG_BYTES 0x400
 #endif
 

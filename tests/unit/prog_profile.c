@@ -7,8 +7,6 @@
  *
  *   signals N    sends itself N signals SIGUSR2 first, each followed by 100 objects more
  *   many N       N sites by address
- *   stacks N     4 * N objects of 100 bytes at one site, three of four from prog_left, the others from
- *                prog_right; all from prog_right are freed
  */
 #include "site/tag.h"
 
@@ -38,36 +36,6 @@ __attribute__((noinline)) uint32_t prog_caller(void)
     return tag;
 }
 
-#define PROG_FUNCTION __attribute__((noinline, noclone, noipa))
-
-PROG_FUNCTION static uint32_t stacked(void)
-{
-    return tag_of_call(__builtin_return_address(0), 100);
-}
-
-PROG_FUNCTION uint32_t prog_inner(void);
-PROG_FUNCTION uint32_t prog_inner(void)
-{
-    uint32_t tag = stacked();
-
-    tag_count_alloc(tag, 1, 100);
-    return tag;
-}
-
-PROG_FUNCTION void prog_left(void);
-PROG_FUNCTION void prog_left(void)
-{
-    (void)prog_inner();
-    __asm__ volatile("");
-}
-
-PROG_FUNCTION void prog_right(void);
-PROG_FUNCTION void prog_right(void)
-{
-    tag_count_free(prog_inner(), 1, 100);
-    __asm__ volatile("");
-}
-
 int main(int argc, char **argv)
 {
     int n = argc > 2 ? atoi(argv[2]) : 0;
@@ -84,9 +52,6 @@ int main(int argc, char **argv)
             raise(SIGUSR2);
             tag_count_alloc(tag_of_site(&sites[0]), 100, 100 * 256);
         }
-    if (argc > 2 && strcmp(argv[1], "stacks") == 0)
-        for (int i = 0; i < 4 * n; i++)
-            i % 4 ? prog_left() : prog_right();
     if (argc > 2 && strcmp(argv[1], "many") == 0)
         for (int i = 0; i < n; i++)
             tag_count_alloc(tag_of_address((void *)(0x7000000000 + (uintptr_t)i)), 1, 16);

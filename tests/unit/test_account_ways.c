@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole native */
 /*
- * One object at a time, through a cache of each kind: wherever the columns lie (behind the descriptor,
- * in the strides, behind the last object), with owners, tags or both, for the group that a thread has
- * entered, for one that is named and for nobody.  Owners, tags and charges are right at each step,
- * and all is given back to the byte.  Also what an element must not be taken for.
+ * One object at a time, through a cache of each kind.  The columns lie behind the descriptor, in the strides or
+ * behind the last object, and have owners, tags or both.  The group is the one that a thread has entered, a named
+ * one, or none.  Owners, tags and charges are right at each step, and all charges are returned to the byte.  Also
+ * bytes that must not pass for an element.
  */
 #include "charge/account.h"
 #include "charge/element.h"

@@ -2,8 +2,8 @@
 /* needs: whole */
 /* modes: default */
 /*
- * Objects of a node that the caller names: each is of that node, or of the nearest with memory, or
- * there is none; from every CPU, for every node, in handlers, of any size; and all of them go home.
+ * Objects of a node that the caller names.  Each is of that node, or of the nearest with memory, or there is none.
+ * From every CPU, for every node, in handlers, of any size; and all of them return to their nodes.
  */
 #include "base/context.h"
 #include "percpu/percpu.h"

@@ -32,7 +32,7 @@
 
 static const struct block *block_of(const void *address)
 {
-    return zone_block(zone_index(address));
+    return zone_block(pagemap_index(address));
 }
 
 static size_t resident(void *address, size_t size)
@@ -241,7 +241,7 @@ static void metadata_is_outside(void **unused)
 
     (void)unused;
     for (unsigned i = 0; i < 3; i++) {
-        slab[i] = arena_alloc_slab(0, 1, false, 10 + 100 * i, false, &meta[i]);
+        slab[i] = arena_alloc_slab(0, 1, false, 10 + 100 * i, &meta[i]);
         assert_non_null(slab[i]);
         assert_false(pagemap_covers(meta[i]));
         assert_int_equal((uintptr_t)meta[i] % ARENA_GRANULE, 0);
@@ -263,7 +263,7 @@ static void slab_beside_full_metadata(void **unused)
 
     (void)unused;
     for (unsigned n = 0; n < SLABS; n++) {
-        slab[n] = arena_alloc_slab(0, 1, false, LARGE, false, &meta[n]);
+        slab[n] = arena_alloc_slab(0, 1, false, LARGE, &meta[n]);
         assert_non_null(slab[n]);
         memset(meta[n], 0xff, LARGE);
         for (unsigned i = 0; i < n; i++)
@@ -293,15 +293,15 @@ static void blocks_by_their_metadata(void **unused)
     (void)unused;
     for (unsigned turn = 0; turn < 3; turn++) {
         for (unsigned n = 0; n < SLABS / 2; n++)
-            assert_non_null(slab[n] = arena_alloc_slab(0, 0, true, BYTES, false, &meta[n]));
+            assert_non_null(slab[n] = arena_alloc_slab(0, 0, true, BYTES, &meta[n]));
         /* Each second one goes, and what comes finds its place again, in blocks that have been measured. */
         for (unsigned n = turn % 2; n < SLABS / 2; n += 2)
             arena_free_slab(slab[n], 0, meta[n], BYTES);
         (void)arena_trim();
         for (unsigned n = turn % 2; n < SLABS / 2; n += 2)
-            assert_non_null(slab[n] = arena_alloc_slab(0, 0, true, BYTES, false, &meta[n]));
+            assert_non_null(slab[n] = arena_alloc_slab(0, 0, true, BYTES, &meta[n]));
         for (unsigned n = SLABS / 2; n < SLABS; n++)
-            assert_non_null(slab[n] = arena_alloc_slab(0, 0, true, BYTES, false, &meta[n]));
+            assert_non_null(slab[n] = arena_alloc_slab(0, 0, true, BYTES, &meta[n]));
         assert_true(stat_now().blocks - before <= SLABS / ROOM + 2);
         for (unsigned n = 0; n < SLABS; n++)
             arena_free_slab(slab[n], 0, meta[n], BYTES);

@@ -40,7 +40,7 @@ static void *wait_for_one(void *bag)
     return thing;
 }
 
-/* With naps without end: whoever is not woken never comes back. */
+/* With naps without end: a thread that is not woken never returns. */
 static void a_put_wakes(void **unused)
 {
     (void)unused;
@@ -54,7 +54,7 @@ static void a_put_wakes(void **unused)
         while (waiting(bag) < 4)
             sched_yield();
         for (int i = 0; i < 4; i++)
-            while (!stook_kmem_bag_put(bag, &things[i])) /* full: who was woken is on the way */
+            while (!stook_kmem_bag_put(bag, &things[i])) /* full: no waiter has taken one yet */
                 sched_yield();
         for (int i = 0; i < 4; i++) {
             void *thing;
@@ -76,7 +76,7 @@ static void a_wait_ends(void **unused)
 
     (void)unused;
     pool_nap = 1000000;
-    assert_null(stook_kmem_bag_wait(bag)); /* nobody puts */
+    assert_null(stook_kmem_bag_wait(bag)); /* no thread puts */
     assert_int_equal(waiting(bag), 0);
     assert_int_equal(stook_kmem_bag_put(bag, &things[0]), 1);
     assert_ptr_equal(stook_kmem_bag_wait(bag), &things[0]);

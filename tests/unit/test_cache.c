@@ -113,7 +113,7 @@ static void as_many_as_there_may_be(void **unused)
         n++;
     assert_int_equal(errno, ENFILE);
     assert_true(n > STOOK_CACHES_MAX - 64);
-    assert_int_equal(cache_list.count, STOOK_CACHES_MAX - 1); /* slot 0 belongs to nobody */
+    assert_int_equal(cache_list.count, STOOK_CACHES_MAX - 1); /* slot 0 belongs to no cache */
     object = stook_alloc(caches[n - 1], 0);                   /* the last one works */
     assert_non_null(object);
     stook_free_any(object);
@@ -283,7 +283,7 @@ static void tiny_constructed_objects(void **unused)
     }
 }
 
-/* A constructor that takes objects itself waits for locks as anybody, instead of failing. */
+/* A constructor that allocates objects itself waits for locks as any call does, instead of failing. */
 static struct stook_cache *parts;
 static unsigned parts_made;
 static atomic_bool node_lock_held;
@@ -385,7 +385,7 @@ static void destroy_twice(void **state)
 
     (void)state;
     assert_true(kept && gone);
-#ifndef __SANITIZE_ADDRESS__ /* whose caches have debug flags */
+#ifndef __SANITIZE_ADDRESS__ /* its caches have debug flags */
     assert_int_equal(stook_cache_destroy(gone), 0);
 #endif
     assert_int_equal(stook_cache_destroy(gone), 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
 /*
- * Sheaves of another capacity while threads run, budgets, and adaptive caches.  What a call must do is
- * asserted from what slots and barns hold afterwards; the walk of support/check.h finds what is lost.
+ * Sheaves of another capacity while threads run, budgets, and adaptive caches.  After a call the tests assert what
+ * slots and barns hold; the walk of support/check.h finds lost objects.
  */
 #include "base/context.h"
 #include "cache/adapt.h"
@@ -418,7 +418,7 @@ static void only_freeing(void **unused)
     unmake();
 }
 
-/* One that idles, while another works: shrunk by the other, without a call on it. */
+/* An idle cache, while another one is used: it is shrunk by calls on the other one. */
 static void shrunk_by_others(void **unused)
 {
     struct stook_cache *idle, *busy;
@@ -447,7 +447,7 @@ static void shrunk_by_others(void **unused)
     unmake();
 }
 
-/* One that works is left alone. */
+/* A cache in use is not shrunk. */
 static void looked_at_while_busy(void **unused)
 {
     uint32_t level;

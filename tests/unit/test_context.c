@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/* link: static */
 /*
- * What a handler leaves behind is settled by whoever it interrupted, who then looks again.  The
- * settler here is the test's: it counts, and pretends that a handler leaves more behind.
+ * A handler defers work to the thread that it interrupted, which does it and then checks again.  The function that does
+ * the work is the test's: it counts, and pretends that a handler defers more.
  */
 #include "base/context.h"
 #include "base/hooks.h"
@@ -24,7 +25,7 @@ static void settle(struct slab *unused)
     depth_seen = context_tls.depth;
     settled++;
     atomic_store(&context_tls.deferred, NULL);
-    if (again > 0) { /* a handler interrupts the settling and defers */
+    if (again > 0) { /* a handler interrupts the deferred work and defers more */
         again--;
         atomic_store(&context_tls.deferred, (struct slab *)8);
     }
@@ -68,7 +69,7 @@ static void outermost_settles(void **unused)
     context_enter();
     context_enter();
     atomic_store(&context_tls.deferred, (struct slab *)8);
-    context_leave(); /* the handler's end settles nothing: it interrupted the holder */
+    context_leave(); /* the handler's end does no deferred work: it interrupted the holder */
     assert_int_equal(settled, 0);
     context_leave();
     assert_int_equal(settled, 1);
@@ -99,8 +100,8 @@ static void large_too(void **unused)
 }
 
 /*
- * A handler at every instruction of context_leave(): what it leaves behind is settled before the
- * call is over, above all what it left after the last look and before the depth fell.
+ * A handler at every instruction of context_leave(): the work that it defers is done before the call is over.  Above all
+ * work that it defers after the last check and before the depth falls.
  */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 static unsigned steps, target;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole native */
 /*
- * Debug caches: what is found, what becomes of it, and that a cache goes on after it.  Each error is planted, and
- * the messages are counted; what they say in full is tested in death/.
+ * Debug caches: the errors that are found, the repairs, and that a cache continues afterwards.  Each error is planted, and
+ * the messages are counted; death/ tests their whole texts.
  */
 #include "debug/fail.h"
 #include "debug/object.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sorting an array into one list a slab: what is linked and what waits, NULL entries, the chunk,
- * and the reports of pointers that should not be there.
+ * Sorting an array into one list a slab: objects that are linked and objects that wait, NULL entries, the chunk, and the
+ * reports of wrong pointers.
  */
 #include "slab/detached.h"
 #include "slab/mark.h"
@@ -87,7 +87,7 @@ static void check_list(struct detached *list, void *const *want, unsigned n)
     for (unsigned i = n; i-- > 0;) {
         assert_int_equal(at, index_of(want[i]));
         if (i > 0)
-            at = slab_next(cache, list->slab, at, per_slab);
+            at = check_next(cache, list->slab, at, per_slab);
     }
 }
 
@@ -126,7 +126,7 @@ static void all_of_one_slab(void **unused)
     assert_false(set.list[0].linked);
     assert_int_equal(set.list[0].count, per_slab);
     assert_memory_equal(slab_base(set.list[0].slab), before, bytes);
-    detached_link(cache, &set, &set.list[0]); /* somebody took an object meanwhile */
+    detached_link(cache, &set, &set.list[0]); /* another thread took an object meanwhile */
     check_list(&set.list[0], objects, per_slab);
     undo(objects, per_slab);
     end();
@@ -277,8 +277,8 @@ static void too_many(void **unused)
 }
 
 /*
- * The count of what is in use would fit, so that only marks tell: one object of a slab that comes back
- * whole is there twice and another one not at all; one is free in its slab already.
+ * The count of objects in use would fit, so that only marks find it.  One object of a slab that is freed whole is there
+ * twice and another one is missing; a third is free in its slab already.
  */
 static void count_fits(void **unused)
 {
@@ -301,7 +301,7 @@ static void count_fits(void **unused)
 }
 
 /*
- * A chunk that ends within a slab that may come back whole: what was gathered of it is out again, and
+ * A chunk ends within a slab that may be freed whole: the objects that were gathered are marked as out again, and
  * gathered with the next chunk.
  */
 static void chunk_divides_a_slab(void **unused)

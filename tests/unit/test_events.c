@@ -12,7 +12,6 @@
 #include "support/check.h"
 #include "support/environment.h"
 #include "support/random.h"
-#include "support/link_first.h"
 
 #include <stook/stook.h>
 
@@ -141,24 +140,6 @@ static void new_slabs_and_a_rest(void **unused)
     unmake();
 }
 
-/* The way that was before, for comparison: it shows what the counts are when slabs are linked. */
-static void link_first(void **unused)
-{
-    struct slab_counts n;
-
-    (void)unused;
-    cache = link_first_cache("events", 256);
-    assert_non_null(cache);
-    per_slab = cache->layout.objects;
-    count();
-    take(4 * per_slab);
-    n = counted("new slabs, linked first", 4 * per_slab);
-    assert_int_equal(n.links, 4 * per_slab);
-    assert_int_equal(n.whole, 0);
-    node_put(cache, objects, 4 * per_slab, false);
-    unmake();
-}
-
 /* Slabs that were kept empty are on a list: one taking each, and still no link. */
 static void empty_slabs(void **unused)
 {
@@ -231,8 +212,8 @@ static void partial_slabs(void **unused)
 }
 
 /*
- * What was taken beyond the most that is wanted goes back as it is linked, under one taking; and
- * there is none when it is enough between min and max.
+ * Objects beyond the wanted maximum are returned as they are linked, under one acquisition of the lock.  There are none if
+ * the number is between min and max.
  */
 static void partial_slabs_and_a_rest(void **unused)
 {
@@ -313,7 +294,7 @@ static void whole_slabs_in_order(void **unused)
 
 /*
  * All of some slabs in any order: a swap a slab and chunk at most, where a chunk has room for all of
- * them, and no more than there are objects.  With a look-ahead instead of a table it would be nearly a swap an object: 192 objects
+ * them, and no more than there are objects.  With a window instead of a table it would be nearly a swap an object: 192 objects
  * of 16 slabs stand one slab apart 15 times of 16.  The lock is taken once a chunk, not once a slab.
  */
 static void check_shuffled(const char *what, unsigned slabs, unsigned window)
@@ -424,11 +405,11 @@ static void cached(void **unused)
 }
 
 /*
- * Many at once.  Taking: whole slabs into the array, so that what is linked is at most the rests of
- * two slabs (the sheaf's and the array's).  Giving back in order: two sheaves and the barn take
- * some, sheaves that find no place are flushed, the rest goes to slabs as above; a sheaf may begin
- * and end within a slab, and there are a few of them a call, so at most two swaps a slab.  By
- * single frees through full sheaves it were no fewer than one a slab and sheaf.
+ * Many at once.  Allocating takes whole slabs into the array, so at most the surplus of two slabs is linked (the
+ * sheaf's and the array's).  When they are freed in order, two sheaves and the barn take some, sheaves that find no
+ * place are flushed, and the others go to slabs as above.  A sheaf may begin and end within a slab, and there are a
+ * few of them a call, so there are at most two swaps a slab.  Single frees through full sheaves would make at least
+ * one a slab and sheaf.
  */
 static void many(void **unused)
 {
@@ -542,7 +523,6 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(new_slabs_whole),
         cmocka_unit_test(new_slabs_and_a_rest),
-        cmocka_unit_test(link_first),
         cmocka_unit_test(empty_slabs),
         cmocka_unit_test(partial_slabs),
         cmocka_unit_test(partial_slabs_and_a_rest),
@@ -559,6 +539,5 @@ int main(int argc, char **argv)
     pin();
     (void)argc;
     environment_need("STOOK_ADAPTIVE", "0", argv); /* sheaves and barns keep their sizes */
-    environment_need("STOOK_SAMPLE", "0", argv);   /* the next event is the next call's */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rule 10 of the per-CPU protocol: a membarrier interrupts a CPU, so they are few.  None while
- * objects come and go, whatever slow path they take; one a used CPU for shrinking a cache, one a
- * used CPU for many caches together, none for a CPU that a tunable isolates, none in locked mode.
+ * Rule 10 of the per-CPU protocol: a membarrier interrupts a CPU, so they are few.  Allocations and frees make none,
+ * whatever slow path they take.  Shrinking makes one for each used CPU, for one cache or for many together.  There is
+ * none for a CPU that a tunable isolates, and none in locked mode.
  */
 #include "support/percpu_fixture.h"
 
@@ -108,7 +108,7 @@ static void test_isolated(void **state)
     assert_int_equal(objects, 0);
 }
 
-/* Nobody else may be in a call on a cache that is destroyed: there is nothing to abort. */
+/* No other thread may be in a call on a cache that is destroyed: there is nothing to abort. */
 static void test_few_for_destroy(void **state)
 {
     (void)state;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * file.h: which names are opened, in a folder of their own; other users' files and links where the test is root.
  */
-#include "base/file.h"
+#include "text/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -111,7 +112,7 @@ static void links_are_not_written_through(void **unused)
     holds("file", "text");
     opened(file_open_write("file", WRITE, 0600));
     holds("file", "");
-    /* On the way, links of one's own are followed. */
+    /* The user's own links among the folders are followed. */
     assert_int_equal(symlink("sub", "way"), 0);
     opened(file_open_write("way/..//./way/new", WRITE, 0640));
     assert_int_equal(access("sub/new", F_OK), 0);
@@ -169,7 +170,7 @@ static void folders_of_everybody(void **unused)
     put("mine", "text");
     opened(file_open_write("all/new", WRITE, 0600));
     opened(file_open_write("all/new", WRITE, 0600));
-    /* A second name of a file of one's own, which another user could have made. */
+    /* A second name of the user's own file, which another user could have made. */
     assert_int_equal(link("mine", "all/second"), 0);
     refused(file_open_write("all/second", WRITE, 0600), EACCES);
     holds("mine", "text");

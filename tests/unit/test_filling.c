@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole native */
 /*
- * A freed object of a cache with a quarantine stays filled when it has left the queue: a write to it is found when it is
- * handed out again, wherever it was meanwhile, or when its slab goes.  What is wrong is reported, and the program goes
- * on, so that reports can be counted.
+ * A freed object of a cache with a quarantine stays filled when it has left the queue.  A write to it is found when it is
+ * allocated again, wherever it was meanwhile, or when its slab is freed.  The program continues after a report, so that
+ * reports can be counted.
  */
 #include "harden/filling.h"
 #include "harden/quarantine.h"

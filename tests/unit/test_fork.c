@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native */
 /*
- * What a fork waits for has an end, and what the child does not have is made anew there: slots of
- * threads that died or cannot run, pages on their way, caches that other threads had pinned; and what
- * the forking thread itself was in the middle of, it finishes in the child.
+ * A fork waits for a bounded time, and the child replaces what it does not have: slots of threads that died or
+ * cannot run, pages that were being returned, caches that other threads had pinned.  The forking thread finishes in
+ * the child the work that it was in the middle of.
  */
 #include "cache/cache_list.h"
 #include "cache/pin.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "slab/freelist_iter.h"
+#include "support/check.h"
 
 #include <stook/stook.h>
 
@@ -14,7 +15,7 @@
 static struct stook_cache *cache;
 static struct slab *slab;
 
-/* A slab that nobody else sees. */
+/* A slab that no other thread sees. */
 static void make_with(size_t size, unsigned flags, void (*ctor)(void *, void *))
 {
     struct stook_cache_args args = {
@@ -46,7 +47,7 @@ static void emits_whole_without_writing(void **unused)
     struct freelist_iter iter;
 
     (void)unused;
-    make(8, NULL); /* links inside: whoever linked would write to the pages */
+    make(8, NULL); /* links inside: linking would write to the pages */
     base = slab_base(slab);
     bytes = (size_t)PAGE_SIZE << cache->layout.order;
     memset(base, 0x6b, bytes);
@@ -88,7 +89,7 @@ static void links_the_rest(void **unused)
         index = freelist_iter_link(&iter, cache, slab);
         for (uint32_t want = 3; want < cache->layout.objects; want++) {
             assert_int_equal(index, want);
-            index = slab_next(cache, slab, index, cache->layout.objects);
+            index = check_next(cache, slab, index, cache->layout.objects);
         }
         assert_int_equal(index, SLAB_NONE);
         for (uint32_t i = 0; kinds[k].ctor && i < cache->layout.objects; i++)
@@ -115,7 +116,7 @@ static void random_order_passes_over(void **unused)
     index = freelist_iter_link(&iter, cache, slab);
     for (unsigned i = 2; i < 5; i++) {
         assert_int_equal(index, want[i]);
-        index = slab_next(cache, slab, index, 5);
+        index = check_next(cache, slab, index, 5);
     }
     assert_int_equal(index, SLAB_NONE);
     assert_int_equal(iter.left, 0);

@@ -194,7 +194,7 @@ static void test_limit_is_exact(void **state)
     assert_int_equal(stook_group_destroy(top), 0);
 }
 
-/* Others' stocks come back before anybody is refused. */
+/* Stocks of other CPUs are drained before a charge is refused. */
 static void *leave_stocks(void *arg)
 {
     struct stook_group group = *(struct stook_group *)arg;
@@ -326,7 +326,7 @@ static void test_soft_limit(void **state)
     size_t charged = 0;
     cpu_set_t before;
 
-    /* What is uncharged on another CPU stays in that one's stock, and usage does not fall for it. */
+    /* Bytes that are uncharged on another CPU stay in that CPU's stock, and usage does not fall. */
     stay_begin(&before);
     assert_int_equal(stook_group_set_soft_limit(top, 100 * KIB, soft, &soft_usage), 0);
     for (; soft_calls == 0; charged += 256)
@@ -346,7 +346,7 @@ static void test_soft_limit(void **state)
     assert_int_equal(stat_of(top).soft_limit, 100 * KIB);
     uncharge(group, MIB);
 
-    /* One that may not call leaves it to the next that may. */
+    /* A thread that may not make the call leaves it to the next one that may. */
     uint32_t number = group_number(group);
     assert_true(group_charge(&number, MIB, STOOK_NORECLAIM, false));
     assert_int_equal(soft_calls, 2);
@@ -418,7 +418,7 @@ static void test_zombies(void **state)
     assert_int_equal(usage(top), 5070);
     assert_int_equal(stook_group_current().id, top.id);
 
-    /* Its place is used again many times; who is inside still knows where it belongs. */
+    /* Its place is used again many times; a thread that is inside still has its ancestors. */
     group_uncharge(number, 5000);
     group_uncharge(charged, 70);
     assert_int_equal(usage(top), 0);
@@ -440,7 +440,7 @@ static void test_zombies(void **state)
     assert_int_equal(stook_group_current().id, 0);
     charged = group_current();
     assert_true(group_charge(&charged, 70, STOOK_WAIT, false));
-    assert_int_equal(charged, 0); /* nobody */
+    assert_int_equal(charged, 0); /* no group */
     stook_group_leave(leaf);      /* a handle of long ago: no group */
     assert_int_equal(group_current(), 0);
 }
@@ -515,7 +515,7 @@ static void test_who_interrupts_the_holder(void **state)
     assert_int_equal(group_at(number)->charged, 3 * MIB);
     group_unlock();
     context_leave();
-    assert_int_equal(group_at(number)->charged, MIB); /* collected by who had it */
+    assert_int_equal(group_at(number)->charged, MIB); /* collected by the holder of the lock */
     group_uncharge(number, MIB);
     assert_int_equal(usage(group), 0);
 
@@ -563,7 +563,7 @@ static void test_stocks(void **state)
     assert_true(charge(group, 256));
     assert_int_equal(stat_of(group).stocked, STOOK_GROUP_STOCK_MAX / 2);
     context_enter();
-    group_lock(false); /* nobody needs it: threads stay on this CPU's stock, or meet a closed one */
+    group_lock(false); /* no thread needs it: they stay on this CPU's stock, or meet a closed one */
     for (int i = 0; i < 100; i++) {
         bool had = group_charge(&number, 256, STOOK_SIGNAL_SAFE, true);
         if (had)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole native */
 /*
- * The guard's handler beside the program's: one that was there before is called as the kernel would call it, with
- * its flags, mask and stack; faults that are none of the guard's pass through; nothing is said twice.
+ * The guard's handler and the program's.  The guard calls an earlier handler of the program as the kernel would, with its
+ * flags, mask and stack.  Faults outside the pool pass through, and nothing is reported twice.
  */
 #include "base/settings.h"
 #include "guard/guard.h"
+#include "kmalloc/kmalloc.h"
 #include "support/child.h"
 
 #include <stook/kmalloc.h>
@@ -34,6 +35,7 @@ static char stack[STACK];
 static volatile char *take(size_t size)
 {
     guard_begin(1, 16);
+    kmalloc_doors();
     for (int i = 0; i < 1000; i++) {
         char *object = stook_kmalloc(size, STOOK_NORECLAIM);
         if (guard_covers(object) && (uintptr_t)object % 4096 != 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole native */
 /*
- * A process under STOOK_HARDEN=quarantine: what it finds of kmalloc's objects, of whole pages, of sized deletes and of
- * caches that were destroyed.  What is wrong is reported, and the program goes on, so that reports can be counted.
+ * A process under STOOK_HARDEN=quarantine: errors with kmalloc's objects, whole pages, sized deletes and destroyed caches.
+ * The program continues after a report, so that reports can be counted.
  */
 #include "kmalloc/private.h"
 
@@ -156,7 +156,7 @@ static void destroyed(void **state)
     SAID(1);
     stook_free(cache, object);
     SAID(1);
-    for (unsigned i = 0; i < 200; i++) { /* descriptors are not kept for ever */
+    for (unsigned i = 0; i < 200; i++) { /* only the last descriptors are kept */
         cache = stook_cache_create("goes", 64, NULL);
         assert_non_null(cache);
         assert_int_equal(stook_cache_destroy(cache), 0);

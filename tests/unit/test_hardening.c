@@ -2,7 +2,7 @@
 /* needs: whole native */
 /*
  * Hardening flags of a cache, each by what it does: order, zeros, the quarantine, guard pages, pages that stay one
- * cache's.  What is wrong is reported, and the program goes on, so that reports can be counted.
+ * cache's.  The program continues after a report, so that reports can be counted.
  */
 #include "harden/quarantine.h"
 #include "page/arena.h"
@@ -322,7 +322,7 @@ static void written(void **state)
         }
         stook_free(cache, other);
         SAID(0);
-        assert_int_equal(stook_cache_destroy(cache), -1); /* one is out for good */
+        assert_int_equal(stook_cache_destroy(cache), -1); /* one object is lost */
         heard = 0;
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* timeout: 120 */
 /*
- * CPUs and memory of a simulated machine go and come back: what a CPU holds goes back when it goes,
- * slabs are made where memory is, objects in use stay.
+ * CPUs and memory of a simulated machine go and come back.  The objects that a CPU holds are freed when it goes, slabs are
+ * made on nodes with memory, objects in use stay.
  */
 #include "percpu/percpu.h"
 #include "page/arena.h"
@@ -99,7 +99,7 @@ static int cpu_goes(void *unused)
     MUST(stook_topology_cpu_online(5, 0) == 0);
     MUST(on_cpu(5).objects == 0 && on_cpu(5).sheaves == 0);
     check_held(10);
-    /* This thread is elsewhere now, and gets on. */
+    /* This thread is on another CPU now, and continues. */
     take(10, MANY - 10);
     MUST(on_cpu(5).sheaves == 0);
     give(0, MANY);
@@ -204,7 +204,7 @@ static int memory_goes(void *unused)
     return end();
 }
 
-/* Without anybody's help: slabs of a node that has no memory are kept by nobody. */
+/* Without an explicit call: no thread keeps slabs of a node without memory. */
 static int freed_far_away(void *unused)
 {
     (void)unused;
@@ -258,7 +258,7 @@ static void goes(void *object, void *arg)
         said++;
 }
 
-/* A destructor that runs inside it is told, and does not wait for itself. */
+/* A destructor that runs inside it gets an error, and does not wait for itself. */
 static int from_a_destructor(void *unused)
 {
     struct stook_cache_args args = {.size = sizeof(args), .dtor = goes};

@@ -197,7 +197,7 @@ static int pinned_thread_ends(void *unused)
     MUST(pthread_create(&thread, NULL, on_b, "waits") == 0);
     while (atomic_load(&filled) == 0)
         sched_yield();
-    for (unsigned i = 0; i < LOOKS; i++) /* somebody may run there */
+    for (unsigned i = 0; i < LOOKS; i++) /* a thread may run there */
         work();
     MUST(cached(cpu_b) > 0);
     atomic_store(&phase, 1);

@@ -77,7 +77,7 @@ static int from_many_threads(void *unused)
     return caches_named_kmalloc() == CLASSES ? 0 : 3;
 }
 
-/* Each time in a child in which nobody has called. */
+/* Each time in a child that has made no call yet. */
 static void made_once(void **unused)
 {
     struct child child;

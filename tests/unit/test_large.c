@@ -5,6 +5,7 @@
  * page tables, and what a handler frees is freed by the call it interrupted.
  */
 #include "large/large.h"
+#include "large/move.h"
 
 #include "base/context.h"
 #include "os/os.h"
@@ -237,6 +238,56 @@ static int start(void **unused)
     return stook_mode(NULL) == NULL;
 }
 
+/* ---- moving pages --------------------------------------------------------------------------- */
+
+static void moves_pages(void **unused)
+{
+    const size_t size = 1 << 16;
+    char *from = os_map(size), *to = os_map(size);
+
+    (void)unused;
+    assert_true(from && to);
+    memset(from, 0x33, size);
+    errno = 17;
+    if (!move_range(from, to, size)) {
+        assert_int_equal(errno, 17);
+        skip(); /* before Linux 5.7 */
+    }
+    for (size_t i = 0; i < size; i += 1000)
+        assert_int_equal(to[i], 0x33);
+    assert_int_equal(from[0], 0); /* stays mapped, and empty */
+    from[1] = 1;
+}
+
+/* What advice on huge pages leaves: neighbours in mappings of their own, which old kernels do not move. */
+static void moves_several_mappings(void **unused)
+{
+    const size_t step = 2 << 20, size = 3 * step;
+    char *area = os_reserve(2 * size, step), *from = area, *to = area + size;
+
+    (void)unused;
+    assert_non_null(area);
+    assert_true(os_unguard(area, 2 * size));
+    os_huge(from, 2 * step, true);
+    os_huge(from + 2 * step, step, false);
+    for (size_t i = 0; i < size; i += 4096)
+        memset(from + i, (int)(i >> 12) + 1, 4096);
+    memset(to, 0x77, size);
+    errno = 17;
+    if (move_range(from, to, size)) {
+        for (size_t i = 0; i < size; i += 500)
+            assert_int_equal(to[i], (char)((i >> 12) + 1));
+        for (size_t i = 0; i < size; i += 500)
+            assert_int_equal(from[i], 0);
+    } else { /* before Linux 5.7: the caller copies */
+        memcpy(to, from, size);
+    }
+    assert_int_equal(errno, 17);
+    memset(from, 1, size); /* both are there */
+    memset(to, 2, size);
+    os_unmap(area, 2 * size);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +296,8 @@ int main(void)
         cmocka_unit_test(runs_resize_in_place),
         cmocka_unit_test(spans_resize_and_move),
         cmocka_unit_test(the_tail_of_a_span_costs_nothing),
+        cmocka_unit_test(moves_pages),
+        cmocka_unit_test(moves_several_mappings),
         cmocka_unit_test(what_a_handler_frees_is_freed_by_the_interrupted),
         cmocka_unit_test(a_run_is_had_again),
     };

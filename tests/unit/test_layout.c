@@ -187,7 +187,7 @@ static void examples(void **unused)
     assert_int_equal(layout_meta(&l, false, true), LAYOUT_DESCRIPTOR + 2u * l.objects);
 }
 
-/* Columns: what docs/columns.md has as examples, and what readers are told. */
+/* Columns: the examples of docs/columns.md, and the descriptions for readers. */
 static void columns(void **unused)
 {
     struct layout_request r = {.size = 992, .align = 64, .wishes = LAYOUT_WRITABLE};

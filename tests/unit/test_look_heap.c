@@ -7,6 +7,7 @@
  */
 #define STOOK_SITES
 #include "look/heap.h"
+#include "kmalloc/kmalloc.h"
 #include "sample/shadow.h"
 #include "sample/sites.h"
 #include "support/environment.h"
@@ -292,9 +293,11 @@ static void test_samples(void **state)
 
     (void)state;
     shadow_begin(8 << 10);
+    kmalloc_doors();
     for (int i = 0; i < MANY; i++)
         object[i] = stook_kmalloc(60, 0);
     shadow_begin(0);
+    kmalloc_doors();
     look();
     assert_true(heap_each_tag(heap, add_sampled, &sum));
     for (uint32_t i = 0; i < SITES_MOST; i++)
@@ -302,12 +305,16 @@ static void test_samples(void **state)
             came += atomic_load(&sites_at(i)->came_bytes) - atomic_load(&sites_at(i)->went_bytes);
     assert_int_equal(sum.bytes, came);
     assert_true(sum.sites > 0 && sum.objects > MANY / 2 && sum.objects < 2 * MANY);
+    assert_int_equal(heap_cache_named(heap, "kmalloc-64")->count.active, MANY);
+    assert_true(heap_cache_named(heap, "sampled-64")->internal);
+    assert_int_equal(heap_cache_named(heap, "sampled-64")->count.active, 0);
     for (int i = 0; i < MANY; i++) {
         struct heap_what what;
         if (strncmp(stook_cache_name(stook_cache_of(object[i])), "sampled-", 8) != 0)
             continue;
         what = what_is(object[i]);
         stacks++;
+        assert_string_equal(what.cache->name, "kmalloc-64");
         assert_true(what.who[0].known && what.who[0].depth > 0 && what.who[0].born > 0);
         assert_true(what.who[0].time == 0 && what.who[0].cpu == HEAP_NO_CPU);
         assert_int_equal(what.who[0].thread, gettid());

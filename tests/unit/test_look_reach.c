@@ -203,7 +203,7 @@ static void a_lost_structure_has_one_head(void **state)
     points(43, 0, at(44)); /* a ring, */
     points(44, 0, at(45));
     points(45, 0, at(43));
-    points(46, 0, at(46)); /* one that points to itself, */
+    points(46, 0, at(46)); /* an object that points to itself, */
     points(47, 0, at(48)); /* two that lead to one */
     points(49, 0, at(48));
     add();

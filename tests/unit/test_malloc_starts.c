@@ -31,7 +31,7 @@ static void test_every_address_of_every_class(void **state)
         assert_true(layout_plan(&layout, sizes_of(i), 16, LAYOUT_WRITABLE | LAYOUT_DENSE));
         bytes = (size_t)PAGE_SIZE << layout.order;
         word = starts_word(bytes, layout.stride, layout.objects);
-        assert_true(word != 0); /* all classes have a fast way */
+        assert_true(word != 0); /* all classes have a fast path */
         for (uintptr_t offset = 0; offset < bytes; offset++) {
             bool start = offset % layout.stride == 0 && offset / layout.stride < layout.objects;
             for (unsigned b = 0; b < 4; b++)

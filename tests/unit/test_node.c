@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slabs move between full, partial and empty as objects come and go; what a handler cannot finish
- * is pending until the interrupted holder settles it.  check_all() after each step.
+ * Slabs move between full, partial and empty as objects are allocated and freed.  A slab whose list work a handler cannot
+ * do is pending until the interrupted holder does it.  check_all() after each step.
  */
 #include "slab/node.h"
 
 #include "base/context.h"
-#include "base/settings.h"
 #include "page/arena.h"
 #include "page/zone.h"
 #include "support/check.h"
-#include "support/child.h"
 #include "support/random.h"
 
 #include <stook/stook.h>
@@ -19,7 +17,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -155,46 +152,6 @@ static void empty_slabs_are_few(void **unused)
     assert_int_equal(node_shrink(cache, 0), 0);
 }
 
-/* A child's: settings are the whole process's, and caches that are there keep what they have. */
-static int run_empty_slabs(void *setting)
-{
-    char *const environment[] = {setting, NULL};
-    unsigned most = (unsigned)atoi(strchr(setting, '=') + 1), slabs = most + 3;
-    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
-    struct stook_cache *made;
-    uint64_t before;
-
-    settings_read(environment, false);
-    made = stook_cache_create("empty", 256, &args);
-    if (!made || made->min_partial != most || slabs * made->layout.objects > MOST)
-        return 1;
-    node = &made->nodes[0].node;
-    held = slabs * made->layout.objects;
-    for (unsigned round = 0; round < 2; round++) {
-        before = node->made;
-        if (stook_alloc_bulk(made, 0, held, objects) != 0 ||
-            node->made - before !=
-                (round ? slabs - most : slabs)) /* the kept ones are used again */
-            return 2;
-        stook_free_bulk(made, held, objects);
-        if (node->nr_empty != most || node->made - node->gone != most)
-            return 3;
-    }
-    return stook_cache_destroy(made) == 0 ? 0 : 4;
-}
-
-static void empty_slabs_as_set(void **unused)
-{
-    static char none[] = "STOOK_EMPTY_SLABS=0", some[] = "STOOK_EMPTY_SLABS=9";
-    struct child child;
-
-    (void)unused;
-    child_run(&child, run_empty_slabs, none);
-    assert_true(child_passed(&child));
-    child_run(&child, run_empty_slabs, some);
-    assert_true(child_passed(&child));
-}
-
 static void counts_free_objects(void **unused)
 {
     (void)unused;
@@ -255,7 +212,7 @@ static void handler_put(unsigned n, bool locked)
     context_leave();
     if (locked)
         lock_drop(&node->lock, LOCK_NODE);
-    context_leave(); /* settles */
+    context_leave(); /* does the deferred work */
     assert_null(atomic_load(&context_tls.deferred));
     check();
 }
@@ -272,7 +229,7 @@ static void handler_defers(void **unused)
     handler_put(per_slab, true); /* full -> empty */
     lists(1, 0, 1);
     take(per_slab, per_slab);
-    handler_put(2, false); /* with the lock to be had it is done at once */
+    handler_put(2, false); /* the lock is free: it is done at once */
     lists(1, 1, 0);
 }
 
@@ -309,8 +266,8 @@ static void handler_defers_many(void **unused)
 }
 
 /*
- * A slab that comes back whole to a handler that cannot have the lock, at once and in pieces, the
- * last of which covers all that is in use: pending, it is linked like any other.
+ * A handler that cannot have the lock frees a slab whole, at once and in pieces, of which the last covers all objects in
+ * use.  The slab is pending, and is linked like any other.
  */
 static void handler_defers_whole(void **unused)
 {
@@ -384,7 +341,7 @@ static void handler_gives_no_slab_back(void **unused)
     put(0, cache->min_partial * per_slab);
     lists(cache->min_partial + 4, 0, cache->min_partial);
     assert_false(context_enter());
-    hold_arena(); /* whoever was interrupted does */
+    hold_arena(); /* the interrupted thread holds it */
     assert_true(context_enter());
     node_put(cache, objects, 4 * per_slab, true); /* would wait for itself */
     context_leave();
@@ -432,7 +389,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(states, setup, teardown),
         cmocka_unit_test_setup_teardown(partial_slabs_first, setup, teardown),
         cmocka_unit_test_setup_teardown(empty_slabs_are_few, setup, teardown),
-        cmocka_unit_test(empty_slabs_as_set),
         cmocka_unit_test_setup_teardown(counts_free_objects, setup, teardown),
         cmocka_unit_test_setup_teardown(random_order, setup, teardown),
         cmocka_unit_test_setup_teardown(nulls_are_skipped, setup, teardown),

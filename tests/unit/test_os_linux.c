@@ -50,7 +50,7 @@ static bool readable(const char *p)
     return ok;
 }
 
-static void reserve_commit_release(void **unused)
+static void reserve_take_release(void **unused)
 {
     const size_t size = 1 << 20, align = 4 << 20;
     char *p = os_reserve(size, align);
@@ -59,7 +59,7 @@ static void reserve_commit_release(void **unused)
     assert_non_null(p);
     assert_int_equal((uintptr_t)p % align, 0);
     assert_false(readable(p));
-    assert_true(os_commit(p, size));
+    assert_int_equal(os_take(p, size, true), 0);
     assert_true(readable(p + size - 1));
     assert_int_equal(p[size - 1], 0);
     memset(p, 0x77, size);
@@ -136,54 +136,6 @@ static void refuses_beyond_limits(void **unused)
     assert_true(child_passed(&child));
 }
 
-static void moves_pages(void **unused)
-{
-    const size_t size = 1 << 16;
-    char *from = os_map(size), *to = os_map(size);
-
-    (void)unused;
-    assert_true(from && to);
-    memset(from, 0x33, size);
-    errno = 17;
-    if (!os_move(from, to, size)) {
-        assert_int_equal(errno, 17);
-        skip(); /* before Linux 5.7 */
-    }
-    for (size_t i = 0; i < size; i += 1000)
-        assert_int_equal(to[i], 0x33);
-    assert_int_equal(from[0], 0); /* stays mapped, and empty */
-    from[1] = 1;
-}
-
-/* What advice on huge pages leaves: neighbours in mappings of their own, which old kernels do not move. */
-static void moves_several_mappings(void **unused)
-{
-    const size_t step = 2 << 20, size = 3 * step;
-    char *area = os_reserve(2 * size, step), *from = area, *to = area + size;
-
-    (void)unused;
-    assert_non_null(area);
-    assert_true(os_commit(area, 2 * size));
-    os_huge(from, 2 * step, true);
-    os_huge(from + 2 * step, step, false);
-    for (size_t i = 0; i < size; i += 4096)
-        memset(from + i, (int)(i >> 12) + 1, 4096);
-    memset(to, 0x77, size);
-    errno = 17;
-    if (os_move(from, to, size)) {
-        for (size_t i = 0; i < size; i += 500)
-            assert_int_equal(to[i], (char)((i >> 12) + 1));
-        for (size_t i = 0; i < size; i += 500)
-            assert_int_equal(from[i], 0);
-    } else { /* before Linux 5.7: the caller copies */
-        memcpy(to, from, size);
-    }
-    assert_int_equal(errno, 17);
-    memset(from, 1, size); /* both are there */
-    memset(to, 2, size);
-    os_unmap(area, 2 * size);
-}
-
 /* Nothing beside the range is touched where the kernel's pages are larger than what is given back. */
 static void larger_pages(void **unused)
 {
@@ -194,9 +146,7 @@ static void larger_pages(void **unused)
     (void)unused;
     assert_non_null(p);
     os_page_known = page;
-    assert_true(os_commit(p + from, to - from));
-    assert_true(readable(p)); /* out to the page that it begins in */
-    assert_true(os_commit(p, size));
+    assert_int_equal(os_take(p, size, true), 0);
     memset(p, 0x77, size);
     os_release(p + page + 4096, 8192); /* all within a page */
     os_release(p + from, to - from);
@@ -232,9 +182,8 @@ static void random_differs(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_files),           cmocka_unit_test(reserve_commit_release),
+        cmocka_unit_test(reads_files),           cmocka_unit_test(reserve_take_release),
         cmocka_unit_test(releases_locked_pages), cmocka_unit_test(refuses_beyond_limits),
-        cmocka_unit_test(moves_pages),           cmocka_unit_test(moves_several_mappings),
         cmocka_unit_test(larger_pages),          cmocka_unit_test(random_differs),
     };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
 /*
- * The table of large objects' tracks: found by any pointer into one, kept when it was freed, given up for others from
- * the one that was freed first; an object in use is never given up.
+ * The table of large objects' tracks.  Any pointer into an object finds its track, also after the free.  The track of the
+ * object that was freed first is replaced first, and that of an object in use never.
  */
 #include "debug/pages_track.h"
 

@@ -170,7 +170,7 @@ static int start_without_affinity(void)
     return CHILD_GOOD;
 }
 
-/* One that comes later: a fence that was refused is said, so that nobody reads the sheaf. */
+/* A later refusal: a refused fence is reported to the caller, which then does not read the sheaf. */
 static int enter_sandbox_late(void)
 {
     if (!percpu_fence(fixture_cpu[0]))
@@ -232,7 +232,7 @@ static void *unregistered_thread(void *arg)
     if (stook_rseq_pop(percpu.areas + offset, percpu.rseq_offset, objects) ||
         stook_rseq_push(percpu.areas + offset, percpu.rseq_offset, objects))
         return "ran an inlined section";
-    /* It may take, as anybody may. */
+    /* It may take, as any thread may. */
     slot = percpu_slot(fixture_cpu[0], offset);
     if (slot_take(slot) != sheaf || !percpu_fence(fixture_cpu[0]) || sheaf->size != 4)
         return "did not take";
@@ -293,7 +293,7 @@ static void count_step(int signal, siginfo_t *info, void *context)
 
     (void)signal;
     (void)info;
-    if (++steps >= STEPS_MAX) /* without a bound it would go on for ever */
+    if (++steps >= STEPS_MAX) /* without a bound it would not end */
         interrupted->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
 }
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: rseq native */
 /*
- * Every instruction of every section, one after the other: a tracer stops the thread right before
- * it, something happens there (nothing but the stop; a signal whose handler pops and pushes; a
- * migration; a remote take; pops of another thread on the CPU), and the thread goes on.  Before
- * the end of the section the call must have aborted and changed nothing; from the instruction
- * behind the committing one on, it must have happened.  Tokens are counted each time.
+ * Every instruction of every section, one after the other.  A tracer stops the thread right before it and causes an
+ * event: only the stop; a signal whose handler pops and pushes; a migration; a remote take; pops of another thread on
+ * the CPU.  Then the thread continues.  Before the end of the section the call must have aborted and changed nothing.
+ * From the instruction behind the committing one on, it must have happened.  Tokens are counted each time.
  *
- * Bulk sections run with every way of copying (1, 4 and 8 pointers at a time, and all of them), with
- * fewer objects or less room than asked for, with more objects in the sheaf than its capacity, and
- * with a NULL at each place, which must make a push leave without a trace.
+ * Bulk sections run with every way of copying: 1, 4 and 8 pointers at a time, and all of them.  They run with fewer
+ * objects or less room than requested, with more objects in the sheaf than its capacity, and with a NULL at each
+ * place, which must make a push leave without a trace.
  */
 #include "support/percpu_fixture.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole native */
 /*
- * Memory pools, call by call, in an arena of 32 MiB that a test uses up: the reserve's size through
- * takes, frees and resizes; what each context gets; waiting; handlers and forks between any two
- * steps of the reserve.
+ * Memory pools, call by call, in an arena of 32 MiB that a test uses up.  The reserve's size through allocations,
+ * frees and resizes; the results in each context; waiting; handlers and forks between any two steps of the reserve.
  */
 #include "reserve/pool.h"
 
@@ -88,7 +87,7 @@ static void check_pool(struct stook_pool *pool)
 static int setup(void **unused)
 {
     (void)unused;
-    pool_nap = 0; /* nobody looks again by himself: a lost wake-up is a hang */
+    pool_nap = 0; /* no thread tries again without a wake-up: a lost one is a hang */
     cache = stook_cache_create("pooled", SIZE, NULL);
     return cache ? 0 : -1;
 }
@@ -276,7 +275,7 @@ static int free_other(void *arg)
     (void)arg;
     hold(stook_pool_alloc(busy_pool, 0));
     exhaust();
-    hold(stook_pool_alloc(busy_pool, 0)); /* the reserve is short: the slow way */
+    hold(stook_pool_alloc(busy_pool, 0)); /* the reserve is short: the slow path */
     stook_pool_free(busy_pool, object);
     return 0;
 }
@@ -387,7 +386,7 @@ static void freed_before_the_sleep(void **unused)
         exhaust();
         late = unhold();
         assert_int_equal(stook_reclaim_register(free_late, NULL), 0);
-        hold(stook_pool_alloc(waited, STOOK_WAIT)); /* would sleep for ever */
+        hold(stook_pool_alloc(waited, STOOK_WAIT)); /* would sleep without end */
         assert_int_equal(stook_reclaim_unregister(free_late, NULL), 0);
         assert_null(late);
         for (int64_t out = pool_out(waited); out > 0; out--)
@@ -418,7 +417,7 @@ static void looks_again(void **unused)
     assert_int_equal(stook_pool_destroy(waited), 0);
 }
 
-/* Nobody frees anything: the deadline ends the wait, and not before it has come. */
+/* No thread frees an object: the deadline ends the wait, and not earlier. */
 static void deadlines(void **unused)
 {
     struct timespec deadline, now;

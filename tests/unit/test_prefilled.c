@@ -2,7 +2,7 @@
 /* needs: whole native */
 /*
  * Prefilled sheaves, call by call, as kernel code uses them: prefill, take until empty, refill,
- * return; oversize ones; what fails when the arena (32 MiB here, more where there are nodes) is used up, and what it leaves.
+ * return; oversize ones.  Then calls that fail when the arena (32 MiB here, more with several nodes) is used up.
  */
 #include "reserve/prefilled.h"
 
@@ -182,7 +182,7 @@ static void refill(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-/* What was taken and freed goes round: no slab is touched once the sheaves have settled. */
+/* Allocated and freed objects circulate: no slab is touched once the sheaves have their sizes. */
 static void round_and_round(void **unused)
 {
     struct stook_cache *cache = make("round", 64, 0);

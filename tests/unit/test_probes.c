@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole native */
 /*
- * USDT probes: what their notes say, and what a tracer sees at them.  It puts a breakpoint in each nop's place, as the
- * kernel's uprobes do, and the sums of what the arguments say are those of the cache's own counters.
+ * USDT probes: their notes, and the arguments that a tracer reads.  It puts a breakpoint in each nop's place, as the
+ * kernel's uprobes do.  The sums of the arguments are those of the cache's own counters.
  */
 #include "base/probe.h"
 #include "guard/guard.h"
+#include "kmalloc/kmalloc.h"
 #include "sample/otel.h"
 
 #include "support/environment.h"
@@ -88,42 +89,6 @@ static void test_notes(void **unused)
     assert_int_equal(seen, (1u << EXPECTED) - 1);
 }
 
-/* 1 - exp(-x), without the mathematical library: by a series where x is small, and e(2x) = e(x) (2 - e(x)). */
-static double certainty(double x)
-{
-    unsigned doublings = 0;
-    double term, sum = 0;
-
-    if (x > 700)
-        return 1;
-    for (; x > 0.05; doublings++)
-        x /= 2;
-    term = -1;
-    for (int i = 1; i < 12; i++)
-        sum += term *= -x / i;
-    for (; doublings > 0; doublings--)
-        sum *= 2 - sum;
-    return sum;
-}
-
-/* Of bytes that are certain, of an object far below the mean, and of what lies between. */
-static void test_weights(void **unused)
-{
-    (void)unused;
-    for (double size = 1; size < 1e9; size = size * 1.37 + 1)
-        for (double mean = 1; mean < 1e12; mean *= 3.1) {
-            double bytes = (double)(uint64_t)size, every = (double)(uint64_t)mean;
-            double true_weight = bytes / certainty(2 * bytes / every), off;
-            double weight =
-                (double)otel_weight((size_t)bytes, 2 * (uint64_t)bytes, (uint64_t)every);
-            off = weight > true_weight ? weight - true_weight : true_weight - weight;
-            if (off > 1 + true_weight * 1e-6)
-                fail_msg("%.0f of %.0f bytes each %.0f: %.1f instead of %.1f", bytes, 2 * bytes,
-                         every, weight, true_weight);
-        }
-    assert_int_equal(otel_weight(100, 112, 0), 100);
-}
-
 #if STOOK_PROBES && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) &&                       \
     !defined(__SANITIZE_THREAD__)
 
@@ -182,6 +147,7 @@ static int child_body(void)
     }
     (void)stook_cache_shrink(hungry);
     guard_begin(1, 1);
+    kmalloc_doors();
     for (int i = 0; i < OTHERS && !said->sampled; i++) {
         void *maybe = stook_kmalloc(96, STOOK_NORECLAIM);
         if (guard_covers(maybe))
@@ -400,14 +366,12 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_notes),
-        cmocka_unit_test(test_weights),
         cmocka_unit_test(test_attached),
         cmocka_unit_test(test_detached),
     };
 
     (void)argc;
     environment_need("STOOK_ARENA", "32M", argv);
-    environment_need("STOOK_SAMPLE", "0", argv);
     notes_count = probe_notes_read(notes);
     if (notes_count < 0)
         return 1;

@@ -70,11 +70,8 @@ profile = load("a")
 with open(DOCUMENT, encoding="utf-8") as file:
     section = file.read().split("\n## The file\n")[1]
 promised = set(re.findall(r"^\| `([a-z_.\[\]]+)` \|", section, re.M))
-with open("stacks", "wb") as file:
-    file.write(run(PROGRAM, "stacks", "2000", STOOK_PROFILE_STACKS="1000").stdout)
-written = set(paths(profile)) | set(paths(load("stacks")))
+written = set(paths(profile))
 assert promised == written, sorted(promised ^ written)
-assert "stack" not in set(paths(profile)) and profile["stack_every"] == 0
 
 sites = {site.get("function"): site for site in profile["sites"]}
 assert len(sites) == 4
@@ -84,8 +81,7 @@ assert (plain["live_objects"], plain["live_bytes"]) == (400, 400 * 256)
 assert (plain["total_objects"], plain["total_bytes"]) == (500, 500 * 256)
 assert odd["file"] == 'src/odd "name"\\\n\u00e9\ufffd.c' and odd["live_bytes"] == 48
 assert sites["gone"]["live_bytes"] == 0 and sites["gone"]["total_bytes"] == 900
-assert called["live_bytes"] == called["peak_bytes"] == 3 << 20
-assert profile["peak_bytes"] == sum(site["peak_bytes"] for site in profile["sites"])
+assert called["live_bytes"] == 3 << 20
 assert profile["program"] == "prog_profile" and profile["exe"] == os.path.realpath(PROGRAM)
 own = [m for m in profile["mappings"] if m["path"] == profile["exe"]]
 assert len(own) == 1 and own[0]["start"] < called["address"] <= own[0]["end"]
@@ -107,6 +103,8 @@ assert shown["counts"]["live_bytes"] == (3 << 20) + 102400 + 48
 assert len(parse(tool("--json", "--top", "2", "a"))["sites"]) == 2
 by_calls = parse(tool("--json", "--by", "calls", "a"))["sites"]
 assert [s["counts"]["total_objects"] for s in by_calls] == [500, 9, 3, 1]
+by_total = parse(tool("--json", "--by", "total", "a"))["sites"]
+assert [s["counts"]["total_bytes"] for s in by_total] == [3 << 20, 128000, 900, 48]
 
 # --- as a table ---------------------------------------------------------------------------------
 def table_of(*arguments):
@@ -116,7 +114,7 @@ def table_of(*arguments):
 
 table = tool("a").decode().splitlines()
 assert table[0].startswith("prog_profile, process ") and "4 call sites, 513 allocations" in table[0]
-assert re.match(r" 96\.8 +3\.00 MiB +3\.00 MiB +3 +3 +3\.00 MiB +1\.00 MiB  prog_caller", table[4])
+assert re.match(r" 96\.8 +3\.00 MiB +3 +3 +3\.00 MiB +1\.00 MiB  prog_caller", table[4])
 assert re.match(r"  3\.2 .* 100 KiB +400 +500 +125 KiB +256 B  plain  src/plain\.c:12$", table[5])
 assert 'odd<int>  src/odd "name"\\?\u00e9' in table[6], table[6] # a line stays a line
 table = table_of("--top", "1", "a")
@@ -171,7 +169,7 @@ def pprof_of(*arguments):
 
 def by_name(whole):
     """{function, or address: sample} of a profile without stacks."""
-    assert len(whole.types) == 6 and all(len(sample.stack) == 1 for sample in whole.samples)
+    assert len(whole.types) == 4 and all(len(sample.stack) == 1 for sample in whole.samples)
     return {sample.stack[0].lines[-1].function if sample.stack[0].lines else sample.stack[0].address: sample for sample in whole.samples}
 
 
@@ -179,8 +177,7 @@ whole = pprof_of("a")
 samples = by_name(whole)
 assert len(samples) == 4 and whole.default == "inuse_space"
 [location] = samples["plain"].stack
-assert samples["plain"].values == {"alloc_objects": 500, "alloc_space": 128000, "inuse_objects": 400, "inuse_space": 102400,
-                                   "peak_objects": plain["peak_objects"], "peak_space": plain["peak_bytes"]}
+assert samples["plain"].values == {"alloc_objects": 500, "alloc_space": 128000, "inuse_objects": 400, "inuse_space": 102400}
 assert location.lines[0].number == 12 and location.mapping == 0
 [location] = samples["prog_caller"].stack
 mapping = whole.mappings[location.mapping]
@@ -190,29 +187,39 @@ assert samples["plain"].values["inuse_space"] == -200 * 256
 assert samples["prog_caller"].values["inuse_space"] == 0
 assert len(by_name(pprof_of("many"))) == 3004 # more than one block of gzip's
 
-# --- stacks: the site's sums are exact, and shared out as was sampled ------------------------------
-sampled = [site for site in load("stacks")["sites"] if "stack" in site]
-assert len(sampled) == 2 and load("stacks")["stack_every"] == 1000
-assert 300 < sum(site["total_objects"] for site in sampled) < 1300 # 800 are expected
+# --- samples: the stacks of a site, each with what it stands for -----------------------------------
+symbols = subprocess.run(["nm", PROGRAM], stdout=subprocess.PIPE, check=True).stdout.decode().splitlines()
+symbols = {fields[2]: int(fields[0], 16) for fields in map(str.split, symbols) if len(fields) == 3}
+here = {name: called["address"] - top["place"] - 1 + symbols[name] + 4 for name in ("main", "called")}
+
+
+def sample(samples, live, *stack):
+    return {"cache": "malloc-112", "kind": "object", "address": called["address"], "stack": [called["address"], *stack],
+            "samples": samples, "live_objects": live // 100, "live_bytes": live,
+            "total_objects": samples * 2000, "total_bytes": samples * 200000}
+
+
+with open("stacks", "w", encoding="utf-8") as file:
+    json.dump({**profile, "sites": [], "sample_every": 1000,
+               "samples": [sample(3, 600000, here["called"], here["main"]), sample(1, 0, here["main"])]}, file)
 inner = [site for site in parse(tool("--json", "--top", "0", "stacks"))["sites"] if site["stacks"]]
-assert len(inner) == 1 and inner[0]["frames"][-1]["function"] == "prog_inner", inner
+assert len(inner) == 1 and inner[0]["frames"][-1]["function"] == "prog_caller", inner
 counts = inner[0]["counts"]
 assert (counts["total_objects"], counts["total_bytes"]) == (8000, 800000), counts
 assert (counts["live_objects"], counts["live_bytes"]) == (6000, 600000), counts
 parts = {stack["functions"][0]: stack["counts"] for stack in inner[0]["stacks"]}
-assert set(parts) == {"prog_left", "prog_right"}, inner[0]["stacks"]
+assert set(parts) == {"called", "main"}, inner[0]["stacks"]
 assert all("main" in stack["functions"] for stack in inner[0]["stacks"])
-assert parts["prog_left"]["live_bytes"] == 600000 and parts["prog_right"]["live_bytes"] == 0
-assert sum(part["total_bytes"] for part in parts.values()) == 800000
-assert 0.6 < parts["prog_left"]["total_bytes"] / 800000 < 0.9, parts
+assert (parts["called"]["live_bytes"], parts["called"]["total_bytes"]) == (600000, 600000), parts
+assert (parts["main"]["live_bytes"], parts["main"]["total_bytes"]) == (0, 200000), parts
 table = tool("--by", "calls", "stacks").decode()
-assert re.search(r"^ +\d\d % from prog_left < main", table, re.M), table
-assert re.search(r"^ +\d\d % from prog_right < main", table, re.M), table
-assert "100 % from prog_left < main" in tool("--by", "live", "stacks").decode()
+assert re.search(r"^ +75 % from called < main$", table, re.M), table
+assert re.search(r"^ +25 % from main$", table, re.M), table
+assert "100 % from called < main" in tool("--by", "live", "stacks").decode()
 stacks = tool("--collapsed", "-", "stacks").decode()
-assert re.search(r"^prog_profile;.*;main;prog_left;prog_inner.* 600000$", stacks, re.M), stacks
-assert "prog_right" not in stacks
-deep = [sample for sample in pprof_of("stacks").samples if len(sample.stack) > 2]
+assert re.search(r"^prog_profile;main;called;prog_caller.* 600000$", stacks, re.M), stacks
+assert stacks.count("\n") == 1, stacks # what has gone has no width
+deep = [sample for sample in pprof_of("stacks").samples if len(sample.stack) > 1]
 assert len(deep) == 2 and sum(sample.values["alloc_space"] for sample in deep) == 800000
 assert len({sample.stack[0].number for sample in deep}) == 1
 
@@ -234,8 +241,8 @@ assert "it is no ELF file" in tool("no-elf").decode()
 
 # --- what is no profile -------------------------------------------------------------------------
 for bad, why in ((text[:-30], "is not JSON"), ("", "the file is empty"), ("{}", "has no"),
-                 ('{"stook_profile": 2}', "is of format 2"), ("[" * 1000, "is not JSON"),
-                 ('{"stook_profile": 1', "is not JSON"), (text + "x", "is not JSON")):
+                 ('{"stook_profile": 3}', "is of format 3"), ("[" * 1000, "is not JSON"),
+                 ('{"stook_profile": 2', "is not JSON"), (text + "x", "is not JSON")):
     with open("bad", "w", encoding="utf-8") as file:
         file.write(bad)
     assert why in tool("bad", status=1), (bad[:40], why)
@@ -244,7 +251,7 @@ for arguments in ((), ("--by", "size", "a"), ("--top", "x", "a"), ("--top",), ("
                   ("a", "a", "a"), ("--",)):
     tool(*arguments, status=2)
 with open("least", "w", encoding="utf-8") as file:
-    file.write('{"stook_profile": 1}')
+    file.write('{"stook_profile": 2}')
 assert "Nothing was counted" in tool("least").decode()
 assert parse(tool("--json", "least"))["sites"] == []
 pprof_whole = tool("--pprof", "-", "least")

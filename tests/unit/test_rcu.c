@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
 /*
- * Deferred frees step by step: what gathers, what is handed over, what comes back, who waits.
+ * Deferred frees step by step: sheaves that fill, that are passed to the RCU and that return, and threads that wait.
  * Nothing is written to an object until its readers are gone.
  */
 #include "support/child.h"
@@ -168,7 +168,7 @@ static void shrink_pushes(void **unused)
     take(limit);
     defer(5);
     stook_cache_shrink(cache);
-    assert_int_equal(queued, 1); /* and waits for nobody */
+    assert_int_equal(queued, 1); /* and waits for no thread */
     unchanged(5);
     pass();
     check();
@@ -310,7 +310,7 @@ static void hands(void **unused)
     assert_true(child >= 0);
     if (child == 0) {
         stook_free_rcu(cache, objects[0]);
-        stook_rcu_barrier(); /* nobody is in hand here */
+        stook_rcu_barrier(); /* no thread is a mover here */
         _exit(slot_here()->rcu != NULL || queued > 0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);

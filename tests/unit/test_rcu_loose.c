@@ -125,7 +125,7 @@ static void call_is_interrupted(void **unused)
     check();
 }
 
-/* Every lock that a sheaf could need is held by somebody. */
+/* Another thread holds every lock that a sheaf could need. */
 static void hold_memory(void)
 {
     for (unsigned i = 0; i < SHEAF_CLASSES; i++)
@@ -167,7 +167,7 @@ static void a_full_sheaf_serves(void **unused)
     check();
 }
 
-/* Nothing at all to be had: cells, and what they hold once more in sheaves that are always there. */
+/* No memory at all: cells, and the static sheaves for as many objects again. */
 static int exhaust(void *arg)
 {
     bool all = arg != NULL;
@@ -247,7 +247,7 @@ static void exhausted_memory(void **unused)
 #endif
     child_run(&child, exhaust_memory, NULL);
     assert_true(child_passed(&child));
-    child_run(&child, exhaust_memory, &child); /* inside a read-side section nobody may wait */
+    child_run(&child, exhaust_memory, &child); /* inside a read-side section no thread may wait */
     assert_true(child_died_saying(&child, "no memory to defer the free of"));
 }
 

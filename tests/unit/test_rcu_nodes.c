@@ -2,8 +2,8 @@
 /* needs: whole */
 /* modes: default */
 /*
- * Where deferred objects come back on a machine of three nodes, one without memory: to the barn of
- * the node that the sheaf was filled on, or of the node that all of it belongs to.
+ * Deferred objects on a machine of three nodes, one without memory.  They return to the barn of the node that the sheaf
+ * was filled on, or of the node that all of them belong to.
  */
 #include "os/topology.h"
 #include "page/pagemap.h"

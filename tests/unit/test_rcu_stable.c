@@ -51,7 +51,7 @@ static void type_stable(void **unused)
     assert_int_equal(counts.slabs, 0); /* given up, all of them … */
     assert_int_equal(queued, 1);
     assert_int_equal(destructed, 0);
-    for (unsigned i = 0; i < n; i++) /* … and there for who looks still */
+    for (unsigned i = 0; i < n; i++) /* … and still there for a reader */
         assert_int_equal(*list[i], 0x7e57ab1e);
     assert_true(rcu_slabs_waiting(stable) > 0);
     list[0] = stook_alloc(stable, 0);

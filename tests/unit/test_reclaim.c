@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole native */
 /*
- * Reclaim, in an arena of 32 MiB that a test uses up: who gets it (WAIT only), in which order (the
- * library's own first), how often a callback runs, what it may do, and how it goes.
+ * Reclaim, in an arena of 32 MiB that a test uses up.  The calls that do it (WAIT only), and the order: the library's own
+ * memory is first.  Also how often a callback runs, the calls that it may make, and how it is unregistered.
  */
 #include "cache/reclaim.h"
 
@@ -424,7 +424,7 @@ static int unregister_in_child(void *arg)
     (void)arg;
     if (!callbacks.entry[0].fn || callbacks.entry[0].running != 0)
         return 1;
-    return stook_reclaim_unregister(slow, NULL) == 0 ? 0 : 2; /* waits for nobody: they are gone */
+    return stook_reclaim_unregister(slow, NULL) == 0 ? 0 : 2; /* does not wait */
 }
 
 /* Two threads are in it at once; it is over for both when unregister returns. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: rseq native */
+/* needs: whole rseq native */
 /*
- * Every instruction of the sections of percpu/rows.h that add, one after the other: a tracer stops the thread
- * right before it, something happens there (nothing but the stop; a signal whose handler counts on
- * the same pair; a migration; another thread that counts on the CPU), and the thread goes on.
- * Before the end of the section it must have aborted and counted nothing; from the instruction behind
- * the committing one on, it must have counted both sums.  A section that stores the two one after
+ * Every instruction of the section of site/rows_two.h, one after the other.  A tracer stops the thread right
+ * before it and causes an event: only the stop; a signal whose handler counts on the same pair; a migration; another
+ * thread that counts on the CPU.  Then the thread continues.  Before the end of the section it must have aborted and
+ * counted nothing.  From the instruction behind the committing one on, it must have counted both sums.  A section that stores the two one after
  * the other must be found out.
  */
 #include "support/percpu_fixture.h"
@@ -17,7 +16,7 @@
 #include <cmocka.h>
 
 #if (defined(__x86_64__) || defined(__aarch64__)) && STOOK_RSEQ
-#include "percpu/rows.h"
+#include "site/rows_two.h"
 #include "support/rseq_broken.h"
 #include "support/steps.h"
 

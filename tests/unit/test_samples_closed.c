@@ -4,6 +4,7 @@
  * What the sampled profile says is in use, where caches of kmalloc are plain, are traced for a while, or have debug
  * flags (make check-debug).  Without plain caches frees of samples are not seen: the cache's own count is shared out.
  */
+#include "kmalloc/kmalloc.h"
 #include "sample/sample.h"
 #include "sample/shadow.h"
 
@@ -111,8 +112,8 @@ static void traced_for_a_while(void **unused)
 static int setup(void **unused)
 {
     (void)unused;
-    sample_debt_step = UINT64_MAX; /* however many there are */
     shadow_begin(MEAN);
+    kmalloc_doors();
     return 0;
 }
 

@@ -3,6 +3,7 @@
 /* needs: whole */
 /* settings.def and what reads it: values of each type, refusals, unknown names, raised privileges. */
 #include "watch/settings_show.h"
+#include "sim/sim.h"
 
 #include "base/parse.h"
 #include "os/topology.h"
@@ -104,14 +105,14 @@ static void types(void **unused)
         const char *text;
         long number; /* -1: refused */
     } cases[] = {
-        {SETTING_RANDOM, "1", 1},
-        {SETTING_RANDOM, "0", 0},
-        {SETTING_RANDOM, "yes", 1},
-        {SETTING_RANDOM, "off", 0},
-        {SETTING_RANDOM, "true", 1},
-        {SETTING_RANDOM, "2", -1},
-        {SETTING_RANDOM, "ye", -1},
-        {SETTING_RANDOM, "YES", -1},
+        {SETTING_TAGS, "1", 1},
+        {SETTING_TAGS, "0", 0},
+        {SETTING_TAGS, "yes", 1},
+        {SETTING_TAGS, "off", 0},
+        {SETTING_TAGS, "true", 1},
+        {SETTING_TAGS, "2", -1},
+        {SETTING_TAGS, "ye", -1},
+        {SETTING_TAGS, "YES", -1},
         {SETTING_PERTURB, "0x55", 0x55},
         {SETTING_PERTURB, "255", 255},
         {SETTING_PERTURB, "256", -1},
@@ -137,7 +138,7 @@ static void types(void **unused)
         {SETTING_REPORT, "json", 2},
         {SETTING_REPORT, "yes", 1},
         {SETTING_REPORT, "js", -1},
-        {SETTING_RANDOM, "json", -1},
+        {SETTING_TAGS, "json", -1},
         {SETTING_ON_CORRUPTION, "abort", 0},
         {SETTING_ON_CORRUPTION, "continue", 1},
         {SETTING_DEBUG, "FZ,trees*;U", 0},
@@ -281,7 +282,7 @@ static int raised(void)
 static void raised_privileges(void **unused)
 {
     (void)unused;
-    assert_string_equal(said_by((struct reading){{"STOOK_RESERVE=bad", "STOOK_RANDOM=1",
+    assert_string_equal(said_by((struct reading){{"STOOK_RESERVE=bad", "STOOK_TAGS=1",
                                                   "STOOK_RESEVE=1", "MALLOC_PERTURB_=3"},
                                                  .secure = true,
                                                  .look = raised}),
@@ -319,17 +320,17 @@ static void refusals(void **unused)
 
 static int refuses(void)
 {
-    MUST(setting_text(SETTING_TOPOLOGY));
-    setting_refuse(SETTING_TOPOLOGY, "it is odd");
-    MUST(!setting_text(SETTING_TOPOLOGY) && setting_source(SETTING_TOPOLOGY) == SETTING_REFUSED);
+    MUST(setting_text(SETTING_TRACE));
+    setting_refuse(SETTING_TRACE, "it is odd");
+    MUST(!setting_text(SETTING_TRACE) && setting_source(SETTING_TRACE) == SETTING_REFUSED);
     return 0;
 }
 
 static void refused_by_its_user(void **unused)
 {
     (void)unused;
-    assert_string_equal(said_by((struct reading){{"STOOK_TOPOLOGY=x"}, .look = refuses}),
-                        "stook: STOOK_TOPOLOGY=x is ignored: it is odd; it counts as not set\n");
+    assert_string_equal(said_by((struct reading){{"STOOK_TRACE=x"}, .look = refuses}),
+                        "stook: STOOK_TRACE=x is ignored: it is odd; it counts as not set\n");
 }
 
 static int knows_them(void)
@@ -373,9 +374,9 @@ static void unknown_names(void **unused)
 
 static int simulates(void)
 {
-    settings_simulate();
+    sim_forget_settings();
     MUST(setting_number(SETTING_RESERVE) == 32 << 20 && setting_number(SETTING_TAGS) == 0);
-    MUST(!setting_text(SETTING_TOPOLOGY));
+    MUST(!setting_text(SETTING_DEBUG));
     MUST(setting_number(SETTING_ARENA) == 64 << 20 && setting_number(SETTING_MODE) == 1);
     MUST(strcmp(setting_text(SETTING_TRACE), "t") == 0);
     return 0;
@@ -385,7 +386,7 @@ static void simulations(void **unused)
 {
     (void)unused;
     assert_string_equal(
-        said_by((struct reading){{"STOOK_RESERVE=3M", "STOOK_TAGS=1", "STOOK_TOPOLOGY=node:1",
+        said_by((struct reading){{"STOOK_RESERVE=3M", "STOOK_TAGS=1", "STOOK_DEBUG=F",
                                   "STOOK_ARENA=64M", "STOOK_MODE=locked", "STOOK_TRACE=t"},
                                  .look = simulates}),
         "");

@@ -60,34 +60,11 @@ static void flush_returns_objects(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-/* As much as lies below less than the cache's capacity, one at least, and never more than there is memory for. */
-static void lowered(void **unused)
-{
-    struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = 30};
-    struct stook_cache *cache = stook_cache_create("sheaf", 100, &args);
-    struct sheaf *small = sheaf_alloc(6, 0, false), *large = sheaf_alloc(30, 0, false);
-
-    (void)unused;
-    assert_true(cache && small && large);
-    assert_int_equal(sheaf_room(small), 6);
-    for (uint32_t below = 0; below < 40; below++) {
-        sheaf_lower(cache, large, below);
-        assert_int_equal(large->capacity, below < 30 ? 30 - below : 1);
-        sheaf_lower(cache, small, below); /* of a time when the capacity was 6 */
-        assert_int_equal(small->capacity, below < 24 ? 6 : below < 30 ? 30 - below : 1);
-    }
-    sheaf_free(small, false);
-    sheaf_free(large, false);
-    check_all(NULL, 0);
-    assert_int_equal(stook_cache_destroy(cache), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_capacity),
         cmocka_unit_test(flush_returns_objects),
-        cmocka_unit_test(lowered),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,7 +160,7 @@ static int walk_corrupt(void *arg)
     struct slab *slab = slab_of(bad->cache, bad->object, &index);
 
     *slab_link(bad->cache, slab, index) ^= 0x4000;
-    return (int)slab_next(bad->cache, slab, index, bad->cache->layout.objects);
+    return (int)check_next(bad->cache, slab, index, bad->cache->layout.objects);
 }
 
 static void links(void **unused)
@@ -174,9 +174,9 @@ static void links(void **unused)
 
     (void)unused;
     slab_set_link(cache, slab, index, 17);
-    assert_int_equal(slab_next(cache, slab, index, 512), 17);
+    assert_int_equal(check_next(cache, slab, index, 512), 17);
     slab_set_link(cache, slab, index, SLAB_NONE);
-    assert_int_equal(slab_next(cache, slab, index, 512), SLAB_NONE);
+    assert_int_equal(check_next(cache, slab, index, 512), SLAB_NONE);
     slab_set_link(cache, slab, index, 5);
     child_run(&child, walk_corrupt, &bad);
     assert_true(child_died_saying(&child, "BUG slab: corrupt freelist"));

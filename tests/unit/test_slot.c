@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The slow half of alloc and free on one CPU: main and spare change places, sheaves travel to the
- * barn and back, a closed slot makes nobody wait.  Pinned, so that one slot is looked at.
+ * The slow half of alloc and free on one CPU: main and spare change places, sheaves move to the barn and back, and no
+ * thread waits for a closed slot.  Pinned, so that one slot is used.
  */
 #include "sheaf/slot_drain.h"
 
@@ -204,7 +204,7 @@ static void *hold_slot(void *unused)
     return NULL;
 }
 
-/* What is destroyed is emptied, though somebody else holds a slot for a moment. */
+/* A cache that is destroyed is emptied, although another thread holds a slot for a moment. */
 static void drain_alone_waits(void **unused)
 {
     pthread_t thread;

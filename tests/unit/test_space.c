@@ -125,7 +125,7 @@ static void free_slab(char *pages)
 static bool all_gone(const char *span, size_t n, bool gone)
 {
     for (size_t i = 0; i < n; i++)
-        if (zone_is_gone(&zone_all.zone[0], zone_index(span + i * BLOCK_SIZE)) != gone)
+        if (zone_is_gone(&zone_all.zone[0], pagemap_index(span + i * BLOCK_SIZE)) != gone)
             return false;
     return true;
 }
@@ -165,7 +165,7 @@ static int one_span_goes_back(void *arg)
     char *span = take(MANY);
 
     (void)arg;
-    MUST(span && !is_mapped(zone_meta(zone_index(span))));
+    MUST(span && !is_mapped(pagemap_meta(pagemap_index(span))));
     mapped = window_mapped();
 #if FAULTS_POSSIBLE
     fault_calls = fault_at = fault_length = 0, fault_off = false;
@@ -202,17 +202,17 @@ static int slabs_go_back(void *arg)
     (void)arg;
     for (int round = 0; round < 3; round++) {
         for (unsigned i = 0; i < SLABS; i++) {
-            had[i].slab = arena_alloc_slab(0, ORDER, true, META, false, &had[i].meta);
+            had[i].slab = arena_alloc_slab(0, ORDER, true, META, &had[i].meta);
             MUST(had[i].slab);
             if (i % 64 == 0) /* one block in eight is resident */
                 had[i].slab[0] = 1;
             memset(had[i].meta, 1, META);
         }
         for (unsigned i = 0; i < SLABS; i += SLABS / 4) {
-            const struct block *block = zone_block(zone_index(had[i].slab));
+            const struct block *block = zone_block(pagemap_index(had[i].slab));
             bool there = has_flag(had[SLABS - 1].slab, " hg");
             MUST(!there || block->huge == has_flag(had[i].slab, " hg"));
-            MUST(block->shown == BLOCK_PAGES || zone_index(had[i].slab) < 8);
+            MUST(block->shown == BLOCK_PAGES || pagemap_index(had[i].slab) < 8);
         }
         MUST(round == 0 || mapped == window_mapped());
         mapped = window_mapped();
@@ -242,8 +242,8 @@ static int something_else_lies_there(void *arg)
     MUST(all);
     arena_span_free(all, MANY);
     arena_trim();
-    index = zone_index(all) + MANY / 2 + 3;
-    place = zone_address(index);
+    index = pagemap_index(all) + MANY / 2 + 3;
+    place = pagemap_block(index);
     MUST(mmap(place, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
               0) == place);
     memset(place, 0x77, size);
@@ -277,8 +277,9 @@ static int something_else_among_runs(void *arg)
     arena_trim();
     place = all + (size_t)5 * BLOCK_SIZE;
     if (meta)
-        MUST(mmap(zone_meta(zone_index(place)), BLOCK_META, PROT_READ,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == zone_meta(zone_index(place)));
+        MUST(mmap(pagemap_meta(pagemap_index(place)), BLOCK_META, PROT_READ,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                  0) == pagemap_meta(pagemap_index(place)));
     else
         MUST(mmap(place, BLOCK_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
              place);
@@ -287,8 +288,9 @@ static int something_else_among_runs(void *arg)
         MUST(run && run != place);
         memset(run, 1, BLOCK_SIZE);
     }
-    MUST(pagemap.zone[zone_index(place)] == UINT8_MAX);
-    MUST(is_mapped(meta ? zone_meta(zone_index(place)) : place) && !(meta && is_mapped(place)));
+    MUST(pagemap.zone[pagemap_index(place)] == UINT8_MAX);
+    MUST(is_mapped(meta ? pagemap_meta(pagemap_index(place)) : place) &&
+         !(meta && is_mapped(place)));
     check_all(NULL, 0);
     return 0;
 }
@@ -410,7 +412,7 @@ static char *hidden_and_free(void)
             return NULL;
     for (unsigned i = 0; i < SLABS; i++)
         free_slab(slab[i]);
-    return page && zone_block(zone_index(page))->shown < BLOCK_PAGES / 2 ? page : NULL;
+    return page && zone_block(pagemap_index(page))->shown < BLOCK_PAGES / 2 ? page : NULL;
 }
 
 static void refuse_all(bool refuse)
@@ -440,7 +442,7 @@ static int hidden_pages_are_refused(void *arg)
     memset(slab, 1, BLOCK_SIZE);
     memset(span, 1, BLOCK_SIZE);
     memset(more, 1, (size_t)2 * BLOCK_SIZE);
-    MUST(zone_index(run) != zone_index(page) && zone_index(slab) != zone_index(page));
+    MUST(pagemap_index(run) != pagemap_index(page) && pagemap_index(slab) != pagemap_index(page));
     check_all(NULL, 0);
     /* What was refused is had once it no longer is. */
     MUST(take_slab(true) && take_slab(false) && take(20));
@@ -463,7 +465,7 @@ static int hidden_pages_are_refused_to_a_fork(void *arg)
     zone_stock_open(zone, true);
     refuse_all(false);
     for (unsigned i = 0; i < ZONE_STOCK; i++) {
-        word = atomic_load(&zone->stock[i].word);
+        word = atomic_load(&zone->stock[i]);
         MUST(word >> 32 >= zone->first && word >> 32 < zone->end);
         MUST(zone_block((uint32_t)(word >> 32))->shown == BLOCK_PAGES);
     }
@@ -473,7 +475,7 @@ static int hidden_pages_are_refused_to_a_fork(void *arg)
     return 0;
 }
 
-/* The first block that has the pages can have no metadata: one that has both serves. */
+/* The first block with enough pages can have no metadata: another block that has both serves. */
 static int metadata_of_runs_are_refused(void *arg)
 {
     struct arena_ask half = {.pages = BLOCK_PAGES / 2, .align = 1, .meta_bytes = 64}, ask = half;
@@ -485,15 +487,16 @@ static int metadata_of_runs_are_refused(void *arg)
         MUST((run[i] = arena_alloc_run(0, 200, 1, false, NULL)) != NULL);
     for (int i = 0; i < 2; i++)
         MUST((slab[i] = arena_alloc(0, &half, NULL, &meta[i])) != NULL);
-    MUST(zone_index(slab[0]) == zone_index(slab[1]) && zone_index(run[0]) == zone_index(run[1]));
-    MUST(!zone_has_meta(&zone_all.zone[0], zone_index(run[0])));
+    MUST(pagemap_index(slab[0]) == pagemap_index(slab[1]) &&
+         pagemap_index(run[0]) == pagemap_index(run[1]));
+    MUST(!zone_has_meta(&zone_all.zone[0], pagemap_index(run[0])));
     arena_free_run(run[0], 200);
     arena_free(slab[0], half.pages, meta[0], half.meta_bytes);
     ask.pages = 150; /* those of runs are of a shorter row, which is searched first */
     refuse_all(true);
     found = arena_alloc(0, &ask, NULL, &at);
     refuse_all(false);
-    MUST(found && zone_index(found) == zone_index(slab[1]));
+    MUST(found && pagemap_index(found) == pagemap_index(slab[1]));
     check_all(NULL, 0);
     return 0;
 }
@@ -519,7 +522,7 @@ static int metadata_of_many_are_full(void *arg)
     refuse_all(true);
     found = arena_alloc(0, &small, NULL, &meta);
     refuse_all(false);
-    MUST(found && zone_index(found) == zone_index(first));
+    MUST(found && pagemap_index(found) == pagemap_index(first));
     check_all(NULL, 0);
     return 0;
 }
@@ -541,17 +544,17 @@ static int metadata_in_few_pieces(void *arg)
     MUST(take_slab(true));
     for (unsigned i = 0; i < SPANS; i++)
         MUST((span[i] = take(1)) != NULL);
-    MUST(zone->meta_parts == 1 && !is_mapped(zone_meta(zone_index(span[SPANS / 2]))));
+    MUST(zone->meta_parts == 1 && !is_mapped(pagemap_meta(pagemap_index(span[SPANS / 2]))));
     before = mappings(), mapped = window_mapped();
     for (unsigned stride = SPANS; stride >= 2; stride /= 2)
         for (unsigned i = stride / 2; i < SPANS; i += stride) {
             uint32_t parts = zone->meta_parts;
             arena_span_free(span[i], 1);
             MUST(take_slab(false) == span[i]);
-            MUST(zone->meta_parts == parts || zone_has_meta(zone, zone_index(span[i])));
+            MUST(zone->meta_parts == parts || zone_has_meta(zone, pagemap_index(span[i])));
             arena_free_run(span[i], BLOCK_PAGES);
             MUST(take_slab(true) == span[i]);
-            MUST(zone_has_meta(zone, zone_index(span[i])));
+            MUST(zone_has_meta(zone, pagemap_index(span[i])));
             if (zone->meta_parts > most)
                 most = zone->meta_parts;
             MUST(most <= PARTS_MOST && (i > stride || mappings() <= before + PARTS_MOST));
@@ -564,7 +567,7 @@ static int metadata_in_few_pieces(void *arg)
         free_slab(span[i]);
     arena_trim();
     MUST(zone->clean == 0 && zone->meta_parts <= 2 && mappings() <= before + 8);
-    MUST(!is_mapped(zone_meta(zone_index(span[SPANS / 2]))));
+    MUST(!is_mapped(pagemap_meta(pagemap_index(span[SPANS / 2]))));
     check_all(NULL, 0);
     return 0;
 }
@@ -605,14 +608,14 @@ static int metadata_is_refused(void *arg)
 }
 #endif
 
-/* Runs have metadata from the first note on: that one's block when it is noted, others when they are cut. */
+/* Runs have metadata from the first note on: the block of the note when it is noted, others when they are cut. */
 static int notes_map_metadata(void *arg)
 {
     char *run = take_slab(false), *next;
     struct zone *zone = &zone_all.zone[0];
 
     (void)arg;
-    MUST(run && !zone_has_meta(zone, zone_index(run)));
+    MUST(run && !zone_has_meta(zone, pagemap_index(run)));
     MUST(*(const uint64_t *)arena_note(run, false) == 0);
     arena_unnote(run, false);
 #if FAULTS_POSSIBLE
@@ -622,9 +625,9 @@ static int notes_map_metadata(void *arg)
     MUST(*(const uint64_t *)arena_note(run, false) == 0);
     arena_unnote(run, false);
 #endif
-    MUST(arena_set_note(run, false, 4711) && zone_has_meta(zone, zone_index(run)));
+    MUST(arena_set_note(run, false, 4711) && zone_has_meta(zone, pagemap_index(run)));
     MUST(*(const uint64_t *)arena_note(run, false) == 4711);
-    MUST((next = take_slab(false)) != NULL && zone_has_meta(zone, zone_index(next)));
+    MUST((next = take_slab(false)) != NULL && zone_has_meta(zone, pagemap_index(next)));
     arena_unnote(run, false);
     MUST(*(const uint64_t *)arena_note(run, false) == 0);
     arena_free_run(run, BLOCK_PAGES);

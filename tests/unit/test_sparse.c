@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of which little is written stays sparse, memory that is full may have huge pages; what each
- * setting of STOOK_HUGE_PAGES makes of that.  The kernel is asked what is resident, and what was advised.
+ * Memory of which little is written stays sparse, and full memory may have huge pages, by each setting of
+ * STOOK_HUGE_PAGES.  The test asks the kernel which pages are resident, and which were advised.
  */
 #include "base/settings.h"
 #include "page/arena.h"
@@ -147,7 +147,7 @@ static int few_splits(void *arg)
 
     (void)arg;
     for (unsigned i = 0; i < SLABS; i++)
-        MUST((had[i].slab = arena_alloc_slab(0, ORDER, true, META, false, &had[i].meta)) != NULL);
+        MUST((had[i].slab = arena_alloc_slab(0, ORDER, true, META, &had[i].meta)) != NULL);
     for (unsigned i = 0; i < SLABS; i += 2) /* no block is empty */
         arena_free_slab(had[i].slab, ORDER, had[i].meta, META);
     (void)arena_trim();

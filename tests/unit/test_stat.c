@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
 /*
- * Statistics: what is counted adds up, exactly.  Every call is counted once, by the CPU that made
- * it, as one that touched slabs or not; what the layers below count agrees with what they hold; and
- * counting is switched while threads run, without an object lost.
+ * Statistics: the counts add up, exactly.  Every call is counted once, by the CPU that made it, as one that touched slabs
+ * or not.  The counts of the layers below agree with their contents.  Counting is switched while threads run, and no
+ * object is lost.
  */
 #include "slab/stat.h"
 
@@ -117,7 +117,7 @@ static void give_all(void)
     }
 }
 
-/* What always holds while nobody else is in a call, counted from the cache's creation on. */
+/* Sums that always hold while no other thread is in a call, counted from the cache's creation on. */
 static void check_sums(void)
 {
     uint64_t barn[4] = {0}, lists = 0, slabs = 0, in_slabs = 0;

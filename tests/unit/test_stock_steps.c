@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole rseq native */
 /*
- * Every instruction of the sections of a group's stock, one after the other: a tracer stops the thread
- * right before it, something happens there (nothing but the stop; a signal whose handler takes and
- * gives; a migration; another thread that does so on the CPU; the stock is closed from afar; it is
- * closed and opened again, for the same group and for another), and the thread goes on.  Before the
- * end of the section the call must have changed nothing; from the instruction behind the committing
- * one on, it must have happened.  Bytes are counted each time.  A section that goes on behind its
+ * Every instruction of the sections of a group's stock, one after the other.  A tracer stops the thread right before
+ * it and causes an event: only the stop; a signal whose handler takes and gives; a migration; another thread that does
+ * so on the CPU.  Other events close the stock from another CPU, or close and open it again, for the same group and for
+ * another.  Then the thread continues.  Before the end of the section the call must have changed nothing.  From the
+ * instruction behind the committing one on, it must have happened.  Bytes are counted each time.  A section that goes on behind its
  * commit must be found out.
  */
 #include "support/percpu_fixture.h"

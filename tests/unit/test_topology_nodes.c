@@ -124,7 +124,7 @@ static void *wander_thread(void *arg)
 static void wander_construct(void *object, void *arg)
 {
     (void)arg;
-    *(uint64_t *)object = 0; /* nobody has it */
+    *(uint64_t *)object = 0; /* it is not in use */
 }
 
 static int run_wanderers(void *arg)

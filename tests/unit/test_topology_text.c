@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Topologies as text: what is read, what is refused and where, what is printed.
+ * Topologies as text: texts that are read, texts that are refused and the place, and the printed form.
  */
 #include "base/settings.h"
 #include "support/topology_text.h"

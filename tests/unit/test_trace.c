@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
 /*
- * Traces: what users get and give is in the file, once, in an order of time in which no address is
- * handed out twice; what is not is counted, to the event; and neither forks, handlers nor a kill break
- * the file.
+ * Traces: the allocations and frees of users are in the file, once, in an order of time in which no address is allocated
+ * twice.  Events that are not in it are counted, to the event.  Neither forks, handlers nor a kill break the file.
  */
 #include "support/child.h"
 #include "support/random.h"
@@ -112,7 +111,7 @@ static void test_single(void **state)
     (void)state;
     void *a, *b, *c, *bulk[5];
 
-    a = stook_alloc(cache, 0); /* nobody's business */
+    a = stook_alloc(cache, 0); /* not recorded */
     begin(STOOK_TRACE_LIMIT);
     errno = 77;
     b = stook_alloc(cache, STOOK_NORECLAIM);
@@ -245,7 +244,7 @@ static void test_kmalloc(void **state)
     assert_true(most >= 50 << 20);
 }
 
-/* What reserves hold is nobody's: users get and give. */
+/* Objects of reserves are not recorded until a user has them. */
 static void test_reserves(void **state)
 {
     (void)state;
@@ -401,7 +400,7 @@ static void test_errors(void **state)
     assert_int_equal(t.n, 2);
 }
 
-/* Somebody else writes to that file. */
+/* Another process writes to that file. */
 static void test_busy(void **state)
 {
     (void)state;
@@ -480,7 +479,7 @@ static _Atomic(void *) shared[SHARED];
 static atomic_uint_fast64_t done;
 static atomic_bool stop;
 
-/* Objects change hands: who takes one out of a place frees it. */
+/* Threads exchange objects: the thread that takes one out of a place frees it. */
 static void *exchange(void *arg)
 {
     uint64_t seed = (uintptr_t)arg + 1, n = scaled(20000), count = 0;
@@ -595,7 +594,7 @@ static pthread_t victim;
 static void *shoot(void *arg)
 {
     (void)arg;
-    while (!atomic_load(&stop)) { /* one at a time: the victim gets on */
+    while (!atomic_load(&stop)) { /* one at a time, so that the interrupted thread makes progress */
         unsigned before = atomic_load(&handled);
         pthread_kill(victim, SIGUSR1);
         while (atomic_load(&handled) == before && !atomic_load(&stop))
@@ -632,7 +631,7 @@ static void test_handlers(void **state)
 static int child_body(void *arg)
 {
     (void)arg;
-    pairs(100); /* into nobody's file */
+    pairs(100); /* into a file that is not there any more */
     MUST(stook_trace_stop() == -1 && errno == EINVAL);
     MUST(stook_trace_start(other, STOOK_TRACE_LIMIT) == 0); /* into its own */
     pairs(3);

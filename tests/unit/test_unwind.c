@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole, glibc, native */
 /*
- * Call stacks by kept rules are those of the compiler's unwinder: of deep stacks, without frame pointers, with frames
- * of any size, through the C library, on other stacks, through handlers of signals, and through a file in whose place
- * another one lay.  What cannot be walked is said, and bytes that are no tables are not read beyond their end.
+ * Call stacks by kept rules are those of the compiler's unwinder.  They are deep, without frame pointers, with frames of
+ * any size, through the C library, on other stacks, through signal handlers, and through a file in whose place another one
+ * lay.  Stacks that cannot be walked are reported, and bytes that are no tables are not read beyond their end.
  */
 #include "site/unwind.h"
 
@@ -70,7 +70,7 @@ static __attribute__((noinline)) void compare(void *arg)
         (void)_Unwind_Backtrace(stack_frame, &theirs);
         assert_true(theirs.depth >= at_least);
         assert_int_equal(ours.depth, theirs.depth);
-        /* But for this function's own. */
+        /* Except this function's own. */
         assert_memory_equal(ours.frames + 1, theirs.frames + 1,
                             (ours.depth - 1) * sizeof(ours.frames[0]));
     }
@@ -540,8 +540,7 @@ static void of_bytes(void **state)
     assert_int_equal(rule_at(&tables, 2), UNWIND_UNKNOWN);
 }
 
-/* A page that nothing may be read beyond, nor before; what was good becomes something else a byte at a time, and
- * what is read ends anywhere. */
+/* A page between pages without access.  The test changes a good table a byte at a time, and ends it at any byte. */
 static void of_no_tables(void **state)
 {
     uint64_t seed = 20261123, known = 0, rounds = scaled(300000);

@@ -328,10 +328,10 @@ static int huge_pages_stay_whole(void)
     uint64_t purged;
 
     for (unsigned i = 0; i < BLOCKS * EACH; i++) {
-        MUST((slabs[i] = arena_alloc_slab(0, 3, true, 64, false, &metas[i])));
+        MUST((slabs[i] = arena_alloc_slab(0, 3, true, 64, &metas[i])));
         memset(slabs[i], 1, SLAB * PAGE_SIZE);
     }
-    MUST(zone_block(zone_index(slabs[FIRST * EACH]))->huge);
+    MUST(zone_block(pagemap_index(slabs[FIRST * EACH]))->huge);
     purged = now().purged;
     for (unsigned k = 0; k < EACH; k++) { /* the k-th slab of each block */
         for (unsigned b = FIRST; b < BLOCKS; b++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The window: what is mapped, what lies in the way, what limits refuse.  Each case runs in a child: a
- * process has one window.
+ * The window: its mappings, foreign mappings within it, and limits.  Each case runs in a child: a process has one
+ * window.
  */
 #include "page/window.h"
 
@@ -103,8 +103,8 @@ static int blocks_in_the_way(void *arg)
 static int metadata_in_the_way(void *arg)
 {
     size_t size = os_page_size();
-    uint32_t index = zone_index((char *)pagemap.middle + pagemap.low) + AHEAD;
-    char *place = zone_meta(index), *block = zone_address(index);
+    uint32_t index = pagemap_index((char *)pagemap.middle + pagemap.low) + AHEAD;
+    char *place = pagemap_meta(index), *block = pagemap_block(index);
     struct arena_ask ask = {.pages = BLOCK_PAGES, .align = 1, .meta_bytes = 64};
     void *meta;
 
@@ -116,12 +116,13 @@ static int metadata_in_the_way(void *arg)
     }
     MUST(intact(place, size) && !is_mapped(block) && pagemap.zone[index] == UINT8_MAX);
     check_all(NULL, 0);
-    index = zone_index((char *)pagemap.middle + pagemap.low) + AHEAD;
-    place = zone_meta(index);
+    index = pagemap_index((char *)pagemap.middle + pagemap.low) + AHEAD;
+    place = pagemap_meta(index);
     MUST(!is_mapped(place) && plant(place, size) == place);
-    for (char *span = NULL; span < zone_address(index + AHEAD);)
+    for (char *span = NULL; span < pagemap_block(index + AHEAD);)
         MUST((span = arena_span_alloc(0, 2, BLOCK_SIZE, false, NULL)) != NULL);
-    MUST(intact(place, size) && is_mapped(zone_address(index)) && pagemap.zone[index] != UINT8_MAX);
+    MUST(intact(place, size) && is_mapped(pagemap_block(index)) &&
+         pagemap.zone[index] != UINT8_MAX);
     check_all(NULL, 0);
     return 0;
 }
@@ -154,8 +155,8 @@ static int map_in_the_way(void *arg)
     return 0;
 }
 
-/* A limit that the program sets on itself, on its address space or its data, stops the arena; what it
- * does not take is there for others; and then all of it works again. */
+/* A limit that the program sets on itself, on its address space or its data, stops the arena.  Other parts of the process
+ * get the memory that it does not take.  Without the limit all of it works again. */
 static int limit_set_later(void *arg)
 {
     static char *had[4096];

@@ -7,9 +7,10 @@
 #include "look/apart.h"
 #include "stook/look_show.h"
 
+#include "base/raw.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 const char *const fleet_cache_events[FLEET_CACHE_EVENTS] = {
@@ -23,23 +24,11 @@ const char *const fleet_group_events[FLEET_GROUP_EVENTS] = {
     [FLEET_RECLAIMS] = "reclaim",
 };
 
-static void *fleet_need(void *memory)
-{
-    if (!memory) {
-        fputs("stook: no memory\n", stderr);
-        exit(1);
-    }
-    return memory;
-}
-
 static struct fleet_row *fleet_new_row(struct fleet_rows *rows, const char *name)
 {
     struct fleet_row *row;
 
-    if (rows->rows == rows->room) {
-        rows->room = 2 * rows->room + 16;
-        rows->row = fleet_need(realloc(rows->row, rows->room * sizeof(*rows->row)));
-    }
+    rows->row = target_row(rows->row, rows->rows, sizeof(*rows->row));
     row = &rows->row[rows->rows++];
     *row = (struct fleet_row){.limit = UINT64_MAX, .soft = UINT64_MAX};
     snprintf(row->name, sizeof(row->name), "%s", name);
@@ -49,10 +38,7 @@ static struct fleet_row *fleet_new_row(struct fleet_rows *rows, const char *name
 /* Not the limits and peaks, whose sums mean nothing. */
 static void fleet_add(struct fleet_row *to, const struct fleet_row *from)
 {
-    to->bytes.resident += from->bytes.resident;
-    to->bytes.in_use += from->bytes.in_use;
-    to->bytes.cached += from->bytes.cached;
-    to->bytes.wasted += from->bytes.wasted;
+    heap_add_bytes(&to->bytes, &from->bytes);
     to->active += from->active;
     to->in_sheaves += from->in_sheaves;
     to->in_slabs += from->in_slabs;
@@ -166,9 +152,9 @@ static bool fleet_copy_rows(struct fleet_rows *rows, const char **at, const char
     *rows = (struct fleet_rows){0};
     if (n > (size_t)(end - *at) / sizeof(*rows->row))
         return false;
-    rows->row = fleet_need(malloc(n * sizeof(*rows->row) + 1));
+    rows->row = target_need(malloc(n * sizeof(*rows->row) + 1));
     memcpy(rows->row, *at, n * sizeof(*rows->row));
-    rows->rows = rows->room = n;
+    rows->rows = n;
     *at += n * sizeof(*rows->row);
     return true;
 }
@@ -187,10 +173,7 @@ static void fleet_take(int pid, char *said, size_t size, void *arg)
     fleet->unreadable += seen.refused;
     if (!seen.found)
         return;
-    if (fleet->processes == fleet->room) {
-        fleet->room = 2 * fleet->room + 16;
-        fleet->process = fleet_need(realloc(fleet->process, fleet->room * sizeof(*fleet->process)));
-    }
+    fleet->process = target_row(fleet->process, fleet->processes, sizeof(*fleet->process));
     process = &fleet->process[fleet->processes];
     *process = seen.process;
     if (fleet_copy_rows(&process->cache, &at, end)) {
@@ -267,7 +250,7 @@ static void fleet_choose_rows(struct fleet_rows *rows, const struct fleet_rows *
         memcpy(rows->seen, before->seen, sizeof(rows->seen));
         memcpy(rows->said, before->said, sizeof(rows->said));
     }
-    /* A cache that is called so cannot be told from the sum: it is part of it. */
+    /* A cache of that name is part of the sum, since no reader could distinguish them. */
     for (size_t i = 0; i < named; i++)
         if (rows->row[i].number == 0 && strcmp(rows->row[i].name, "other") == 0) {
             struct fleet_row other = rows->row[i];
@@ -308,10 +291,7 @@ static void fleet_sum_processes(struct fleet *fleet, const struct fleet_process 
         other->warm += process->warm;
         other->objects += process->objects;
         other->torn += process->torn;
-        other->bytes.resident += process->bytes.resident;
-        other->bytes.in_use += process->bytes.in_use;
-        other->bytes.cached += process->bytes.cached;
-        other->bytes.wasted += process->bytes.wasted;
+        heap_add_bytes(&other->bytes, &process->bytes);
         process->cache.shown = process->group.shown = 0;
         fleet_sum_rest(&process->cache);
         fleet_sum_rest(&process->group);
@@ -355,18 +335,15 @@ void fleet_read(struct fleet *fleet)
 {
     const struct apart apart = {fleet_look, fleet_take, fleet};
     struct fleet before = *fleet;
-    struct timespec begin, end;
+    uint64_t begin = raw_clock();
 
-    clock_gettime(CLOCK_MONOTONIC, &begin);
     fleet->process = NULL;
-    fleet->processes = fleet->room = fleet->shown = 0;
+    fleet->processes = fleet->shown = 0;
     fleet->unreadable = 0;
     fleet->late = apart_each(&apart, fleet->pid, fleet->pids);
     fleet_choose(fleet, &before);
     fleet_free(&before);
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    fleet->seconds =
-        (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    fleet->seconds = 1e-9 * (double)(raw_clock() - begin);
 }
 
 void fleet_free(struct fleet *fleet)
@@ -377,5 +354,5 @@ void fleet_free(struct fleet *fleet)
     }
     free(fleet->process);
     fleet->process = NULL;
-    fleet->processes = fleet->room = fleet->shown = 0;
+    fleet->processes = fleet->shown = 0;
 }

@@ -45,7 +45,7 @@ struct fleet_row {
 /* Rows: the first `shown` are exported by name, and the rest behind them as `other`. */
 struct fleet_rows {
     struct fleet_row *row;
-    size_t rows, room, shown;
+    size_t rows, shown;
     bool rest; /* there is or was a rest: `other` is exported */
     struct fleet_row other;
     /* What the rest had counted, and what `other` has said of it: which never falls. */
@@ -69,7 +69,7 @@ struct fleet {
     unsigned pids;
     /* Of the last reading. */
     struct fleet_process *process;
-    size_t processes, room, shown;
+    size_t processes, shown;
     struct fleet_process other;
     bool rest;
     unsigned unreadable, late;

@@ -2,9 +2,9 @@
 /*
  * heap_profile.c - what a process has in use, as pprof's Profile message: bytes and objects by cache, or by call site.
  *
- * By cache, a cache stands where a call site would: a place called by the cache's name, below one called by the
- * program's, with the label `cache`.  By call site, a place is a function and line where the program names them, or an
- * address with its mapping: names of these are the reader's to find, as no file of a process is opened here.  Sample
+ * By cache, a cache stands in the place of a call site: a place with the cache's name, below one with the program's name,
+ * with the label `cache`.  By call site, a place is a function and line if the program names them, else an address with
+ * its mapping.  The reader finds the names of addresses, since this opens no file of a process.  Sample
  * types, default and period are those of Go's heap profiles, by which scrapers know them.
  */
 #include "export/fleet.h"

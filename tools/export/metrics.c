@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * metrics.c - what was read of the processes, as OpenMetrics (version 1.0.0) or in Prometheus's text format (0.0.4),
- * which has no units and infos and no end, and gives a counter's family the name of its samples.
+ * metrics.c - the counts of the processes as OpenMetrics (version 1.0.0) or in Prometheus's text format (0.0.4).  The
+ * latter has no units, no infos and no end, and gives a counter's family the name of its samples.
  *
  * All samples of a family follow its TYPE, so each family goes over all rows.  Labels are the process's number, the
  * kernel's name of its program, and the names that the program gave to its caches and groups: never its arguments,
  * its environment, paths or memory.
  */
 #include "export/fleet.h"
+#include "stook/command.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -57,7 +58,7 @@ static void metrics_sample(FILE *to, const char *name, const char *suffix,
 
 static void metrics_value(FILE *to, uint64_t value)
 {
-    fprintf(to, "} %llu\n", (unsigned long long)value);
+    fprintf(to, "} %lu\n", value);
 }
 
 static const struct fleet_process *metrics_process(const struct fleet *fleet, size_t i)
@@ -110,10 +111,10 @@ static const struct metrics_gauge {
 static uint64_t metrics_boot(void)
 {
     char line[256];
-    unsigned long long seconds = 0;
+    uint64_t seconds = 0;
     FILE *file = fopen("/proc/stat", "re");
 
-    while (file && fgets(line, sizeof(line), file) && sscanf(line, "btime %llu", &seconds) != 1)
+    while (file && fgets(line, sizeof(line), file) && sscanf(line, "btime %lu", &seconds) != 1)
         ;
     if (file)
         fclose(file);
@@ -139,8 +140,7 @@ static void metrics_processes(const struct fleet *fleet, FILE *to)
     for (size_t i = 0; i < fleet->shown && boot != 0; i++) {
         uint64_t start = fleet->process[i].start;
         metrics_sample(to, "stook_process_start_time_seconds", "", &fleet->process[i]);
-        fprintf(to, "} %llu.%02llu\n", (unsigned long long)(boot + start / ticks),
-                (unsigned long long)(start % ticks * 100 / ticks));
+        fprintf(to, "} %lu.%02lu\n", (boot + start / ticks), (start % ticks * 100 / ticks));
     }
     for (size_t g = 0; g < sizeof(metrics_process_gauges) / sizeof(metrics_process_gauges[0]);
          g++) {
@@ -202,10 +202,10 @@ static void metrics_row_labels(FILE *to, const struct fleet_row *row, bool group
         return;
     }
     if (row->number)
-        snprintf(number, sizeof(number), "%llu", (unsigned long long)row->number);
+        snprintf(number, sizeof(number), "%lu", row->number);
     metrics_label(to, "group", row->name, ",");
     metrics_label(to, "number", number, ",");
-    snprintf(number, sizeof(number), "%llu", (unsigned long long)row->parent);
+    snprintf(number, sizeof(number), "%lu", row->parent);
     metrics_label(to, "parent", row->parent ? number : "", ",");
 }
 
@@ -292,18 +292,6 @@ void metrics_write(const struct fleet *fleet, bool open, FILE *to)
         fputs("# EOF\n", to);
 }
 
-/* Names have no control characters (target_clean_text()), so JSON escapes no others than labels do. */
-static void metrics_json(FILE *to, const char *key, const char *text)
-{
-    fprintf(to, "\"%s\": \"", key);
-    for (const char *c = text; *c; c++) {
-        if (*c == '\\' || *c == '"')
-            putc('\\', to);
-        putc(*c, to);
-    }
-    putc('"', to);
-}
-
 void targets_write(const struct fleet *fleet, const char *host, FILE *to)
 {
     putc('[', to);
@@ -313,9 +301,10 @@ void targets_write(const struct fleet *fleet, const char *host, FILE *to)
             to,
             "%s\n {\"targets\": [\"%s\"], \"labels\": {\"__param_pid\": \"%d\", \"pid\": \"%d\", ",
             i ? "," : "", host, process->pid, process->pid);
-        metrics_json(to, "program", process->name);
-        fputs(", ", to);
-        metrics_json(to, "service_name", process->name);
+        fputs("\"program\": ", to);
+        output_string(to, process->name);
+        fputs(", \"service_name\": ", to);
+        output_string(to, process->name);
         fputs("}}", to);
     }
     fputs("\n]\n", to);

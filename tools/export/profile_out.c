@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * profile_out.c - writes a pprof Profile message, with each string, function and place once.
+ */
 #include "export/profile_out.h"
 
 #include "look/target.h"
@@ -62,7 +65,7 @@ static void texts_free(struct texts *texts)
 
 /* ---- the message ------------------------------------------------------------------------------ */
 
-uint64_t profile_out_string(struct profile_out *profile, const char *text)
+static uint64_t profile_out_string(struct profile_out *profile, const char *text)
 {
     uint64_t number;
 
@@ -113,7 +116,7 @@ uint64_t profile_out_line(struct profile_out *profile, const char *function, con
     uint64_t of = profile_out_function(profile, function, file), number;
     char key[64];
 
-    (void)snprintf(key, sizeof(key), "%llu:%llu", (unsigned long long)of, (unsigned long long)line);
+    (void)snprintf(key, sizeof(key), "%lu:%lu", of, line);
     if (texts_add(&profile->places, key, &number)) {
         proto_number(&profile->inner, 1, of);
         proto_number(&profile->inner, 2, line);
@@ -129,7 +132,7 @@ uint64_t profile_out_address(struct profile_out *profile, uint64_t address, uint
     uint64_t number;
     char key[64];
 
-    (void)snprintf(key, sizeof(key), "@%llx", (unsigned long long)address);
+    (void)snprintf(key, sizeof(key), "@%lx", address);
     if (texts_add(&profile->places, key, &number)) {
         proto_number(&profile->message, 1, number);
         proto_number(&profile->message, 2, mapping);

@@ -24,7 +24,6 @@ void profile_out_begin(struct profile_out *profile);
 bool profile_out_end(struct profile_out *profile, const char *comment, FILE *to);
 void profile_out_free(struct profile_out *profile);
 
-uint64_t profile_out_string(struct profile_out *profile, const char *text);
 /* A place in the code: of a function's line without an address (mapping 0), or of an address without a function. */
 uint64_t profile_out_line(struct profile_out *profile, const char *function, const char *file,
                           uint64_t line);

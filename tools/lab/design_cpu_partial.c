@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * design_cpu_partial.c - Linux v6.19 (mm/slub.c) before sheaves: each CPU has a frozen slab with a
- * freelist of its own and a list of partial slabs.  What is freed to a slab that was full goes on the
- * freeing CPU's list; when that holds its number of slabs, all of it is drained to the nodes' lists.
+ * freelist of its own and a list of partial slabs.  A free to a full slab puts the slab on the freeing
+ * CPU's list.  When that list holds its number of slabs, it is drained to the nodes' lists.
  *
- * An allocation looks, in this order: the CPU's freelist; what others freed to the frozen slab; the
- * CPU's list; the list of its node, then of the nearest with more than min_partial slabs, from where it
- * takes one slab and half of a list more; a new slab.
+ * An allocation tries these in order:
+ *
+ *   the CPU's freelist
+ *   the objects that other CPUs freed to the frozen slab
+ *   the CPU's list
+ *   the list of its node, then that of the nearest node with more than min_partial slabs: one slab and half of a
+ *   list more
+ *   a new slab
  */
 #include "lab/kernel_slab.h"
 #include "stook/command.h"

@@ -271,7 +271,7 @@ static int design_stop(struct lab *lab)
         return STATUS_FAILED; /* it has said how many are out */
     cache_count(own->cache, &counts);
     if (counts.active != 0)
-        return complain(STATUS_FAILED, "%llu objects were lost", (unsigned long long)counts.active);
+        return complain(STATUS_FAILED, "%lu objects were lost", counts.active);
     return stook_cache_destroy(own->cache) == 0 ? 0 : STATUS_FAILED;
 }
 

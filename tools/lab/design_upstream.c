@@ -16,6 +16,7 @@
  * sheaves a barn (MAX_FULL_SHEAVES, MAX_EMPTY_SHEAVES).
  */
 #include "lab/kernel_object.h"
+#include "look/target.h"
 #include "stook/command.h"
 
 #include "page/pagemap.h"
@@ -57,12 +58,8 @@ struct upstream_own {
 static struct upstream_sheaf *upstream_sheaf_new(struct lab_actor *actor, struct upstream_own *own)
 {
     struct upstream_sheaf *sheaf =
-        calloc(1, sizeof(*sheaf) + own->capacity * sizeof(sheaf->object[0]));
+        target_need(calloc(1, sizeof(*sheaf) + own->capacity * sizeof(sheaf->object[0])));
 
-    if (!sheaf) {
-        complain(STATUS_FAILED, "no memory for a sheaf");
-        exit(STATUS_FAILED);
-    }
     if (actor) {
         kernel_count(actor, &own->objects.cache, KERNEL_sheaf_alloc, 1);
         timing_work(actor, TIMING_PAGE);

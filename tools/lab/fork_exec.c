@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fork_exec.c - processes come and go: a fork takes some hundred objects at once on its CPU, the
- * child runs on another one, gives most of them back at its exec and takes new ones, and all the
- * rest when it ends.
+ * fork_exec.c - processes start and end.  A fork allocates some hundred objects at once on its CPU.  The
+ * child runs on another CPU.  It frees most of them at its exec and allocates new ones, and frees all when it ends.
  */
 #include "lab/lab.h"
 
@@ -50,9 +49,7 @@ static bool fork_exec_step(struct lab_actor *actor)
 
 static int fork_exec_prepare(struct lab *lab)
 {
-    for (unsigned i = 0; i < lab_cpus(); i++)
-        lab_actor(lab, lab_cpu_at(i), fork_exec_step, lab_memory(lab, sizeof(struct fork_exec)));
-    return 0;
+    return lab_actor_each(lab, fork_exec_step, sizeof(struct fork_exec));
 }
 
 const struct lab_scenario lab_fork_exec = {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hotplug.c - the CPUs that a program may use change while it runs, as with a cpuset that shrinks and
- * grows: four times in a run half of them go, node by node, and with the last CPU of a node its memory,
- * while there is some elsewhere.  Threads that were there go on elsewhere, with objects from CPUs and
- * nodes that are no more.
+ * hotplug.c - the CPUs that a program may use change while it runs, as with a cpuset that shrinks and grows.
+ * Four times in a run half of the CPUs go, node by node.  With the last CPU of a node its memory goes, too, while
+ * another node has some.  The threads continue on other CPUs, with objects from CPUs and nodes that are gone.
  */
 #include "lab/lab.h"
 #include "stook/command.h"
@@ -73,7 +72,7 @@ static void hotplug_apply(struct lab_actor *actor, const struct hotplug_machine 
     }
 }
 
-/* Whoever is first to see that it is time changes the machine. */
+/* The first actor that reaches the time of a change makes it. */
 static unsigned hotplug_follow(struct lab_actor *actor, struct hotplug_machine *machine)
 {
     uint64_t of, begun = lab_begun(actor, &of);

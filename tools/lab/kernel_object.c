@@ -4,15 +4,13 @@
  * ones, as in Linux since sheaves (mm/slub.c, v7.0-rc: get_from_partial_node, get_partial_node_bulk,
  * __refill_objects_node, __refill_objects_any, alloc_from_new_slab, __slab_free).
  *
- * One object is taken under the list's lock.  A refill takes whole slabs off the list under it, enough
- * for what it needs and no more than fits once that is reached; empties their freelists without it, and
- * gives back what is too much.  The lists of other nodes are tried without waiting, and only while
- * they have more than min_partial slabs.
+ * One object is taken under the list's lock.  A refill takes whole slabs off the list under the lock, until
+ * they have enough objects.  It empties their freelists without the lock, and returns surplus objects.  It only
+ * tries the lists of other nodes, and only while they have more than min_partial slabs.
  *
- * v7.0-rc empties the slab first that it took last, frees the rest of a slab object by object to its end,
- * and discards empty slabs that were not needed.  v7.2 (`in_order`) empties them in the list's order; what
- * is left of the last one becomes its freelist again, in one step, and all that was not needed goes to the
- * end of the list.
+ * The release candidates of v7.0 empty the slab first that they took last.  They free a slab's surplus objects one
+ * by one, and discard empty slabs that were not needed.  Version 7.2 (`in_order`) empties the slabs in the list's order.  The surplus of the
+ * last one becomes its freelist again, in one step, and surplus slabs go to the end of the list.
  */
 #include "lab/kernel_object.h"
 
@@ -226,12 +224,12 @@ void kernel_object_flush(struct lab_actor *actor, struct kernel_objects *own, vo
 
 /* ---- refill --------------------------------------------------------------------------------- */
 
-/* Off the node's list: slabs with n free objects together, but for lack of them; their number. */
-static unsigned object_take_slabs(struct lab_actor *actor, struct kernel_objects *own,
-                                  unsigned node, unsigned n, struct list *slabs)
+/* Takes slabs off the node's list until they have n free objects together, if there are so many. */
+static void object_take_slabs(struct lab_actor *actor, struct kernel_objects *own, unsigned node,
+                              unsigned n, struct list *slabs)
 {
     struct kernel_cache *cache = &own->cache;
-    unsigned total = 0, count = 0;
+    unsigned total = 0;
 
     kernel_lock(actor, cache, node);
     for (struct list *link = cache->node[node].partial.next, *next;
@@ -242,10 +240,8 @@ static unsigned object_take_slabs(struct lab_actor *actor, struct kernel_objects
         kernel_remove_partial(actor, cache, slab);
         list_add(slabs, &slab->link); /* the last one is emptied first */
         total += (unsigned)(slab->objects - slab->inuse);
-        count++;
     }
     kernel_unlock(actor, cache, node);
-    return count;
 }
 
 /* Slabs that were not needed: back on the list, but empty ones that it has enough of. */
@@ -273,25 +269,34 @@ static void object_give_back(struct lab_actor *actor, struct kernel_objects *own
     }
 }
 
+/* Objects of a slab into the table; the rest of them, linked, and *left of them. */
+static void *object_take(struct lab_actor *actor, struct kernel_objects *own,
+                         struct kernel_slab *slab, void **objects, unsigned *got, unsigned n,
+                         unsigned *left)
+{
+    void *head;
+
+    list_remove(&slab->link);
+    for (head = kernel_slab_take(actor, &own->cache, slab, left); head && *got < n; --*left) {
+        timing_object(actor, head);
+        objects[(*got)++] = head;
+        head = *kernel_next(head);
+    }
+    return head;
+}
+
 static unsigned object_refill_first(struct lab_actor *actor, struct kernel_objects *own,
                                     unsigned node, void **objects, unsigned n)
 {
     struct list slabs;
-    unsigned got = 0;
+    unsigned got = 0, left;
+    void *head, *tail;
 
     list_init(&slabs);
     object_take_slabs(actor, own, node, n, &slabs);
     while (!list_empty(&slabs) && got < n) {
         struct kernel_slab *slab = LIST_ENTRY(slabs.next, struct kernel_slab, link);
-        unsigned free, left;
-        void *head, *tail;
-        list_remove(&slab->link);
-        head = kernel_slab_take(actor, &own->cache, slab, &free);
-        for (left = free; head && got < n; left--) {
-            timing_object(actor, head);
-            objects[got++] = head;
-            head = *kernel_next(head);
-        }
+        head = object_take(actor, own, slab, objects, &got, n, &left);
         if (!head)
             continue;
         for (tail = head; *kernel_next(tail); tail = *kernel_next(tail))
@@ -336,13 +341,7 @@ static unsigned object_refill_in_order(struct lab_actor *actor, struct kernel_ob
     while (!list_empty(&slabs) && got < n) {
         struct kernel_slab *slab = LIST_ENTRY(slabs.next, struct kernel_slab, link);
         unsigned left;
-        void *head;
-        list_remove(&slab->link);
-        for (head = kernel_slab_take(actor, cache, slab, &left); head && got < n; left--) {
-            timing_object(actor, head);
-            objects[got++] = head;
-            head = *kernel_next(head);
-        }
+        void *head = object_take(actor, own, slab, objects, &got, n, &left);
         if (!head)
             continue;
         /* The rest is the slab's freelist again: no object of it is read. */

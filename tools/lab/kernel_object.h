@@ -9,10 +9,10 @@
 #include "lab/kernel_slab.h"
 
 /*
- * The list corruption of 2026: while the steps from CPU slabs to sheaves were half done, the taker of a
- * slab's last object took it off the node's list only after it was seen to be full, and whoever freed to
- * a full slab put it on a CPU's list without a lock.  With `on`, a slab that becomes full stays on its
- * list till that CPU's next call, and what is freed to a full slab goes on a CPU's list.
+ * The list corruption of 2026, between two patches from CPU slabs to sheaves.  The CPU that took a slab's last
+ * object took the slab off the node's list only after other CPUs could see that it was full.  A CPU that freed to
+ * a full slab put it on its own list without a lock.  With `on`, a slab that becomes full stays on its list till
+ * that CPU's next call, and a free to a full slab puts it on a CPU's list.
  */
 struct kernel_race {
     bool on;
@@ -36,7 +36,7 @@ void *kernel_object_alloc(struct lab_actor *actor, struct kernel_objects *own);
 /* n linked objects back to their slab. */
 void kernel_object_free(struct lab_actor *actor, struct kernel_objects *own,
                         struct kernel_slab *slab, void *head, void *tail, unsigned n);
-/* Fills a table from slabs; how many, n but for lack of memory. */
+/* Fills a table from slabs; returns how many objects: n, or fewer if memory is short. */
 unsigned kernel_object_refill(struct lab_actor *actor, struct kernel_objects *own, void **objects,
                               unsigned n);
 /* The table's objects back, those of one slab at once. */

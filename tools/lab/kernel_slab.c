@@ -155,10 +155,11 @@ struct kernel_slab *kernel_slab_of(const void *object)
 
 struct kernel_slab *kernel_slab_new(struct lab_actor *actor, struct kernel_cache *cache)
 {
-    unsigned node = topology_near(topology_node(actor->cpu), 0);
+    unsigned node = topology_near(topology_node(actor->cpu), 0), pages = 1u << cache->order;
     struct kernel_slab *slab;
+    struct arena_ask ask = {pages, pages, .dense = true, .meta_bytes = sizeof(*slab)};
     void *meta;
-    char *base = arena_alloc_slab(node, cache->order, true, sizeof(*slab), false, &meta);
+    char *base = arena_alloc(node, &ask, NULL, &meta);
 
     if (!base)
         return NULL;
@@ -189,7 +190,7 @@ static void kernel_give_back(struct kernel_cache *cache, struct kernel_slab *sla
     timing_forget(cache->lab, slab->line);
     for (size_t page = 0; page < (size_t)1 << cache->order; page++)
         *pagemap_at(slab->base + page * PAGE_SIZE) = 0;
-    arena_free_slab(slab->base, cache->order, slab, sizeof(*slab));
+    arena_free(slab->base, (size_t)1 << cache->order, slab, sizeof(*slab));
 }
 
 void kernel_slab_discard(struct lab_actor *actor, struct kernel_cache *cache,
@@ -352,9 +353,7 @@ int kernel_stop(struct kernel_cache *cache)
         lost += n->slabs;
     }
     pthread_mutex_destroy(&cache->calls);
-    return lost == 0 ? 0
-                     : complain(STATUS_FAILED, "objects of %llu slabs were lost",
-                                (unsigned long long)lost);
+    return lost == 0 ? 0 : complain(STATUS_FAILED, "objects of %lu slabs were lost", lost);
 }
 
 void kernel_read(struct lab *lab, unsigned cpu, uint64_t *events)

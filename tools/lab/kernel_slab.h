@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kernel_slab.h - what the lab's replays of Linux's allocators share: slabs in the arena with a
- * freelist through their free objects, the nodes' lists of partial slabs, and the events by the names
- * that the kernel gives them.  None of it is linked into the libraries.
+ * kernel_slab.h - the common parts of the lab's replays of Linux's allocators.  They are slabs in the arena
+ * with a freelist through their free objects, the nodes' lists of partial slabs, and the events by the kernel's
+ * names.  None of it is linked into the libraries.
  *
- * The replays are played, not run: one call at a time.  With --threads a mutex sees to that.  What the
- * kernel does by compare-and-swap is a plain change here, with the cost of its line (timing.h).
+ * A replay makes one call at a time; with --threads a mutex ensures that.  A compare-and-swap of the kernel is a
+ * plain change here, with the cost of its line (timing.h).
  *
  * A slab is on its node's list (`on` says so), on a CPU's list, or on none; full ones are on none.
  */
@@ -72,11 +72,6 @@ static inline void kernel_count(struct lab_actor *actor, struct kernel_cache *ca
                                 enum kernel_event event, uint64_t n)
 {
     cache->event[actor->cpu][event] += n;
-}
-
-static inline struct lab *kernel_lab(const struct kernel_cache *cache)
-{
-    return cache->lab;
 }
 
 /* For the run's options, as Linux would have it; a status.  `own` is the design's, with the cache first. */

@@ -34,7 +34,7 @@ struct lab_options {
 };
 
 /*
- * What the lab counts of one CPU itself, whatever the design.  "Outside": a call that touched a slab.
+ * Events of one CPU that the lab itself counts, whatever the design.  "Outside": a call that touched a slab.
  * Locks are those that CPUs share, by the side that took them.
  */
 enum lab_event {

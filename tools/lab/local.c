@@ -39,12 +39,8 @@ static bool local_step(struct lab_actor *actor)
 
 static int local_prepare(struct lab *lab)
 {
-    for (unsigned i = 0; i < lab_cpus(); i++) {
-        struct local_own *own =
-            lab_memory(lab, sizeof(*own) + lab->options->depth * sizeof(own->object[0]));
-        lab_actor(lab, lab_cpu_at(i), local_step, own);
-    }
-    return 0;
+    return lab_actor_each(lab, local_step,
+                          sizeof(struct local_own) + lab->options->depth * sizeof(void *));
 }
 
 const struct lab_scenario lab_local = {

@@ -3,10 +3,11 @@
  * order_play.c - an order replayed under the design of the options: every call on its CPU, one after the
  * other.  One actor makes all of them; it moves to each record's CPU.
  *
- * An allocation that failed where the order was recorded gave no object and is left out.  What is out
- * behind the last record the machine's first CPU frees, in the order of the objects' numbers.
+ * An allocation that failed where the order was recorded gave no object and is left out.  After the
+ * last record the machine's first CPU frees the objects that are in use, in the order of their numbers.
  */
 #include "lab/order.h"
+#include "look/target.h"
 #include "stook/command.h"
 
 #include "os/topology.h"
@@ -24,8 +25,8 @@ static int order_suits(const struct order *order)
 {
     for (uint64_t i = 0; i < order->header.records; i++)
         if (!topology_has_cpu(&topology, order->record[i].cpu))
-            return complain(STATUS_USAGE, "lab order: record %llu: the topology has no CPU %u",
-                            (unsigned long long)i, order->record[i].cpu);
+            return complain(STATUS_USAGE, "lab order: record %lu: the topology has no CPU %u", i,
+                            order->record[i].cpu);
     return 0;
 }
 
@@ -45,16 +46,13 @@ static void order_count(struct lab *lab, struct lab_counts **counts, uint64_t *s
 
 int order_play(struct lab *lab, const struct order *order, struct order_result *result)
 {
-    void **object = calloc(order->header.objects + 1, sizeof(*object));
     struct lab_actor *actor;
     int status = order_suits(order);
+    void **object;
 
-    if (status == 0 && !object)
-        status = complain(STATUS_FAILED, "no memory for the order's objects");
-    if (status != 0) {
-        free(object);
+    if (status != 0)
         return status;
-    }
+    object = target_need(calloc(order->header.objects + 1, sizeof(*object)));
     actor = lab_actor(lab, lab_cpu_at(0), order_idle, NULL);
     for (uint64_t i = 0; i < order->header.records; i++) {
         const struct order_record *r = &order->record[i];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * order_read.c - reads an order file and checks all of it, so that a replay meets only calls that can be
- * made: objects are freed once and after they were allocated, and every field is one that the format has.
+ * order_read.c - reads an order file and checks all of it, so that a replay can make every call.  Objects are
+ * freed once and after they were allocated, and every field is one that the format has.
  */
 #include "lab/order.h"
 #include "stook/command.h"
 
 #include "os/topology.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <stook/stook.h>
 
@@ -20,8 +20,6 @@
 
 enum { ORDER_VERSION = 1, ORDER_OBJECTS_MAX = 1 << 26 };
 
-typedef unsigned long long order_count;
-
 static int order_refuse(const char *file, const char *what)
 {
     return complain(STATUS_FAILED, "%s: %s", file, what);
@@ -30,7 +28,7 @@ static int order_refuse(const char *file, const char *what)
 /* A record that no machine could have made, by its place among the records. */
 static int order_refuse_at(const char *file, uint64_t record, const char *what)
 {
-    return complain(STATUS_FAILED, "%s: record %llu: %s", file, (order_count)record, what);
+    return complain(STATUS_FAILED, "%s: record %lu: %s", file, record, what);
 }
 
 static int order_check_header(const struct order_header *h, const char *file, uint64_t bytes)
@@ -53,8 +51,8 @@ static int order_check_header(const struct order_header *h, const char *file, ui
     if (bytes % sizeof(struct order_record) != 0 ||
         bytes / sizeof(struct order_record) != h->records)
         return complain(STATUS_FAILED,
-                        "%s: the header says %llu records, but %llu bytes of records follow", file,
-                        (order_count)h->records, (order_count)bytes);
+                        "%s: the header says %lu records, but %lu bytes of records follow", file,
+                        h->records, bytes);
     return 0;
 }
 

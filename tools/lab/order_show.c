@@ -7,36 +7,33 @@
 #include "stook/command.h"
 
 #include "os/topology.h"
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-typedef unsigned long long order_count;
-
 static void order_text(const struct lab *lab, const struct order *order,
                        const struct order_result *result, const char *file, struct writer *w)
 {
-    writer_print(w, "stook lab order: %llu allocations and %llu frees on %u CPUs of %u nodes\n",
-                 (order_count)order->allocs, (order_count)order->frees, lab_cpus(),
+    writer_print(w, "stook lab order: %lu allocations and %lu frees on %u CPUs of %u nodes\n",
+                 order->allocs, order->frees, lab_cpus(),
                  (unsigned)__builtin_popcountll(topology.online_nodes));
     writer_print(w, "file             ");
     writer_cell(w, file, 0);
     writer_print(w, "\ntopology         ");
     writer_cell(w, lab->options->topology, 0);
-    writer_print(w, "\ndesign           %s, seed %llu\n", lab->options->design->name,
-                 (order_count)lab->options->seed);
+    writer_print(w, "\ndesign           %s, seed %lu\n", lab->options->design->name,
+                 lab->options->seed);
     if (order->failed > 0)
-        writer_print(w, "left out         %llu allocations that had failed\n",
-                     (order_count)order->failed);
+        writer_print(w, "left out         %lu allocations that had failed\n", order->failed);
     lab_list_objects(lab, w);
-    writer_print(w, "slabs:%llu\n", (order_count)result->slabs_before);
+    writer_print(w, "slabs:%lu\n", result->slabs_before);
     lab_list_counters(lab, result->before, w);
     if (result->left == 0)
         return;
-    writer_print(w, "\nafter CPU %u had freed the %llu objects that were left:\nslabs:%llu\n",
-                 lab_cpu_at(0), (order_count)result->left, (order_count)result->slabs_after);
+    writer_print(w, "\nafter CPU %u had freed the %lu objects that were left:\nslabs:%lu\n",
+                 lab_cpu_at(0), result->left, result->slabs_after);
     lab_list_counters(lab, result->after, w);
 }
 
@@ -45,26 +42,23 @@ static void order_json(const struct lab *lab, const struct order *order,
 {
     const struct lab_options *o = lab->options;
 
-    writer_print(w, "{\"file\": ");
-    writer_json(w, file);
-    writer_print(w, ",\n \"topology\": ");
-    writer_json(w, o->topology);
-    writer_print(w, ",\n \"design\": ");
-    writer_json(w, o->design->name);
-    writer_print(w, ", \"seed\": %llu, \"cpus\": %u, \"nodes\": %u, \"memory_nodes\": %u,\n ",
-                 (order_count)o->seed, lab_cpus(),
-                 (unsigned)__builtin_popcountll(topology.online_nodes), topology.memories);
+    writer_print(w, "{");
+    output_word(w, "file", file, ",\n ");
+    output_word(w, "topology", o->topology, ",\n ");
+    output_word(w, "design", o->design->name, ", ");
+    writer_print(w, "\"seed\": %lu, \"cpus\": %u, \"nodes\": %u, \"memory_nodes\": %u,\n ", o->seed,
+                 lab_cpus(), (unsigned)__builtin_popcountll(topology.online_nodes),
+                 topology.memories);
     writer_print(w,
-                 "\"records\": %llu, \"allocs\": %llu, \"frees\": %llu, \"failed\": %llu, "
-                 "\"left\": %llu,\n ",
-                 (order_count)order->header.records, (order_count)order->allocs,
-                 (order_count)order->frees, (order_count)order->failed, (order_count)result->left);
+                 "\"records\": %lu, \"allocs\": %lu, \"frees\": %lu, \"failed\": %lu, "
+                 "\"left\": %lu,\n ",
+                 order->header.records, order->allocs, order->frees, order->failed, result->left);
     writer_print(w,
                  "\"object_size\": %u, \"slab_size\": %u, \"order\": %u, \"objs_per_slab\": %u, "
                  "\"sheaf_capacity\": %u,\n ",
                  o->size, lab->stride, lab->order, lab->slab_objects, lab->sheaf_capacity);
-    writer_print(w, "\"slabs_before\": %llu, \"slabs_after\": %llu,\n \"before\": ",
-                 (order_count)result->slabs_before, (order_count)result->slabs_after);
+    writer_print(w, "\"slabs_before\": %lu, \"slabs_after\": %lu,\n \"before\": ",
+                 result->slabs_before, result->slabs_after);
     lab_json_sums(lab, result->before, w);
     writer_print(w, ",\n \"after\": ");
     lab_json_sums(lab, result->after, w);

@@ -8,6 +8,7 @@
  */
 #include "lab/order.h"
 #include "lab/trace_live.h"
+#include "look/target.h"
 #include "stook/command.h"
 
 #include "os/topology.h"
@@ -60,11 +61,7 @@ static void order_give_back(struct order_writer *w, uint32_t number)
 
     if (w->frees > w->room) {
         w->room = w->room ? 2 * w->room : 1024;
-        w->free = realloc(w->free, w->room * sizeof(w->free[0]));
-        if (!w->free) {
-            complain(STATUS_FAILED, "no memory for the order of calls");
-            exit(STATUS_FAILED);
-        }
+        w->free = target_need(realloc(w->free, w->room * sizeof(w->free[0])));
     }
     w->free[at] = number;
     for (; at > 0 && w->free[at] < w->free[(at - 1) / 2]; at = (at - 1) / 2)
@@ -88,10 +85,7 @@ void order_note_alloc(struct lab_actor *actor, const void *object)
     struct order_writer *w = actor->lab->order_out;
     struct trace_object entry = {.address = (uintptr_t)object, .bytes = order_number(w)};
 
-    if (!trace_live_put(&w->live, &entry)) {
-        complain(STATUS_FAILED, "no memory for the order of calls");
-        exit(STATUS_FAILED);
-    }
+    trace_live_put(&w->live, &entry);
     order_record(w, actor, (uint32_t)entry.bytes, ORDER_ALLOC, actor->waits ? 0 : ORDER_NOWAIT);
 }
 
@@ -100,10 +94,8 @@ void order_note_free(struct lab_actor *actor, const void *object)
     struct order_writer *w = actor->lab->order_out;
     struct trace_object entry;
 
-    if (!trace_live_take(&w->live, (uintptr_t)object, &entry)) {
-        complain(STATUS_FAILED, "CPU %u frees an object that no record allocated", actor->cpu);
-        exit(STATUS_FAILED);
-    }
+    if (!trace_live_take(&w->live, (uintptr_t)object, &entry))
+        die("CPU %u frees an object that no record allocated", actor->cpu);
     order_record(w, actor, (uint32_t)entry.bytes, ORDER_FREE, 0);
     order_give_back(w, (uint32_t)entry.bytes);
 }
@@ -125,8 +117,7 @@ int order_begin(struct lab *lab, const char *file)
     if (!w->stream)
         return order_failed(w);
     lab->order_out = w;
-    if (!trace_live_start(&w->live))
-        return complain(STATUS_FAILED, "no memory for the order of calls");
+    trace_live_start(&w->live);
     return fwrite(&unfinished, sizeof(unfinished), 1, w->stream) == 1 ? 0 : order_failed(w);
 }
 

@@ -7,13 +7,11 @@
 #include "stook/command.h"
 
 #include "os/topology.h"
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
-
-typedef unsigned long long output_number;
 
 static uint64_t output_steady(const struct lab *lab, enum lab_event event)
 {
@@ -69,11 +67,11 @@ void lab_list_counters(const struct lab *lab, const struct lab_counts *cpus, str
         uint64_t sum = 0;
         for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
             sum += output_counter(&cpus[cpu], number);
-        writer_print(w, "%s:%llu", name, (output_number)sum);
+        writer_print(w, "%s:%lu", name, sum);
         for (unsigned cpu = 0; cpu < topology.cpus; cpu++) {
             uint64_t n = output_counter(&cpus[cpu], number);
             if (n > 0)
-                writer_print(w, " C%u=%llu", cpu, (output_number)n);
+                writer_print(w, " C%u=%lu", cpu, n);
         }
         writer_print(w, "\n");
     }
@@ -84,8 +82,7 @@ static void output_rate(struct writer *w, int width, uint64_t n, uint64_t of)
 {
     uint64_t thousandths = of ? (uint64_t)((__uint128_t)n * 1000000000u / of) : 0;
 
-    writer_print(w, "%*llu.%03u", width - 4, (output_number)(thousandths / 1000),
-                 (unsigned)(thousandths % 1000));
+    writer_print(w, "%*lu.%03u", width - 4, (thousandths / 1000), (unsigned)(thousandths % 1000));
 }
 
 static void output_million(const struct lab *lab, struct writer *w, const char *what, uint64_t n)
@@ -116,8 +113,7 @@ static void output_steady_half(const struct lab *lab, struct writer *w)
     uint64_t frees =
         output_steady(lab, LAB_FREE_BARN_LOCKS) + output_steady(lab, LAB_FREE_LIST_LOCKS);
 
-    writer_print(w, "\nthe second half, %llu operations; in a million:\n",
-                 (output_number)output_operations(lab));
+    writer_print(w, "\nthe second half, %lu operations; in a million:\n", output_operations(lab));
     output_million(lab, w, "allocations that touched a slab",
                    output_steady(lab, LAB_ALLOC_OUTSIDE));
     output_million(lab, w, "frees that touched a slab", output_steady(lab, LAB_FREE_OUTSIDE));
@@ -134,13 +130,11 @@ static void output_gone(const struct lab *lab, struct writer *w)
     const struct lab_gone *gone = &lab->gone;
 
     writer_print(w,
-                 "\nwent: %llu CPUs, which held %llu sheaves with %llu objects, %llu bytes; "
-                 "%llu of the sheaves were left there\n"
-                 "went: the memory of %llu nodes; %llu bytes of it came back then\n",
-                 (output_number)gone->cpus, (output_number)gone->sheaves,
-                 (output_number)gone->objects, (output_number)(gone->objects * lab->stride),
-                 (output_number)gone->left, (output_number)gone->memories,
-                 (output_number)gone->node_bytes);
+                 "\nwent: %lu CPUs, which held %lu sheaves with %lu objects, %lu bytes; "
+                 "%lu of the sheaves were left there\n"
+                 "went: the memory of %lu nodes; %lu bytes of it came back then\n",
+                 gone->cpus, gone->sheaves, gone->objects, (gone->objects * lab->stride),
+                 gone->left, gone->memories, gone->node_bytes);
 }
 
 /* Tenths of a percent of what all CPUs did but wait for the other side of their queue. */
@@ -160,8 +154,8 @@ static void output_time(const struct lab *lab, struct writer *w)
     double waited;
 
     timing_result(lab, &result);
-    writer_print(w, "\nin the model of time: %llu operations a second; of the CPUs' busy time\n",
-                 (output_number)(result.operations / result.seconds));
+    writer_print(w, "\nin the model of time: %lu operations a second; of the CPUs' busy time\n",
+                 (uint64_t)(result.operations / result.seconds));
     for (unsigned i = 0; i < TIMING_IDLE; i++) {
         unsigned share = output_share(&result, result.spent[i]);
         writer_print(w, "  %-44s %8u.%u %%\n", timing_spent_names[i], share / 10, share % 10);
@@ -186,13 +180,13 @@ static void output_text(const struct lab *lab, struct writer *w)
 {
     const struct lab_options *o = lab->options;
 
-    writer_print(w, "stook lab %s: %llu operations on %u CPUs of %u nodes, %s\n", o->scenario->name,
-                 (output_number)lab->end.operations, lab_cpus(),
+    writer_print(w, "stook lab %s: %lu operations on %u CPUs of %u nodes, %s\n", o->scenario->name,
+                 lab->end.operations, lab_cpus(),
                  (unsigned)__builtin_popcountll(topology.online_nodes),
                  o->threads ? "a thread each" : "played on one thread");
     writer_print(w, "topology         ");
     writer_cell(w, o->topology, 0);
-    writer_print(w, "\ndesign           %s, seed %llu\n", o->design->name, (output_number)o->seed);
+    writer_print(w, "\ndesign           %s, seed %lu\n", o->design->name, o->seed);
     if (lab->pairs)
         writer_print(w, "queues           %u, depth %u, bursts of %u, pairing %s, %u kept\n",
                      lab->pairs, o->depth, o->batch, lab_pairings[o->pairing], o->kept);
@@ -207,20 +201,6 @@ static void output_text(const struct lab *lab, struct writer *w)
         output_gone(lab, w);
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-static void output_key(struct writer *w, const char *key, uint64_t n, const char *end)
-{
-    writer_print(w, "\"%s\": %llu%s", key, (output_number)n, end);
-}
-
-static void output_word(struct writer *w, const char *key, const char *text, const char *end)
-{
-    writer_print(w, "\"%s\": ", key);
-    writer_json(w, text);
-    writer_print(w, "%s", end);
-}
-
 static void output_json_options(const struct lab *lab, struct writer *w)
 {
     const struct lab_options *o = lab->options;
@@ -228,21 +208,16 @@ static void output_json_options(const struct lab *lab, struct writer *w)
     output_word(w, "design", o->design->name, ", ");
     output_word(w, "scenario", o->scenario->name, ",\n ");
     output_word(w, "topology", o->topology, ",\n ");
-    output_key(w, "cpus", lab_cpus(), ", ");
-    output_key(w, "nodes", (uint64_t)__builtin_popcountll(topology.online_nodes), ", ");
-    output_key(w, "memory_nodes", topology.memories, ",\n ");
-    writer_print(w, "\"threads\": %s, ", o->threads ? "true" : "false");
-    output_key(w, "seed", o->seed, ", ");
-    output_key(w, "queues", lab->pairs, ", ");
-    output_key(w, "depth", o->depth, ", ");
-    output_key(w, "kept", o->kept, ", ");
-    output_key(w, "batch", o->batch, ", ");
+    output_counts(w, ",\n ", {"cpus", lab_cpus()},
+                  {"nodes", (uint64_t)__builtin_popcountll(topology.online_nodes)},
+                  {"memory_nodes", topology.memories});
+    output_flag(w, "threads", o->threads, ", ");
+    output_counts(w, ", ", {"seed", o->seed}, {"queues", lab->pairs}, {"depth", o->depth},
+                  {"kept", o->kept}, {"batch", o->batch});
     output_word(w, "pairing", lab_pairings[o->pairing], ",\n ");
-    output_key(w, "object_size", o->size, ", ");
-    output_key(w, "slab_size", lab->stride, ", ");
-    output_key(w, "order", lab->order, ", ");
-    output_key(w, "objs_per_slab", lab->slab_objects, ", ");
-    output_key(w, "sheaf_capacity", lab->sheaf_capacity, ",\n ");
+    output_counts(w, ",\n ", {"object_size", o->size}, {"slab_size", lab->stride},
+                  {"order", lab->order}, {"objs_per_slab", lab->slab_objects},
+                  {"sheaf_capacity", lab->sheaf_capacity});
 }
 
 static void output_json_locks(const struct lab *lab, struct writer *w)
@@ -254,9 +229,7 @@ static void output_json_locks(const struct lab *lab, struct writer *w)
         uint64_t by[3];
         output_lock(lab, lock, by);
         writer_print(w, "%s\"%s\": {", first ? "" : ", ", lock->name);
-        output_key(w, "own", by[0], ", ");
-        output_key(w, "near", by[1], ", ");
-        output_key(w, "far", by[2], "}");
+        output_counts(w, "}", {"own", by[0]}, {"near", by[1]}, {"far", by[2]});
         first = false;
     }
     writer_print(w, "},\n ");
@@ -269,17 +242,16 @@ static void output_json_steady(const struct lab *lab, struct writer *w)
     uint64_t free_barns = output_steady(lab, LAB_FREE_BARN_LOCKS);
     uint64_t free_lists = output_steady(lab, LAB_FREE_LIST_LOCKS);
 
-    output_key(w, "operations", lab->end.operations, ", ");
-    output_key(w, "operations_steady", output_operations(lab), ",\n ");
-    output_key(w, "alloc_outside", output_steady(lab, LAB_ALLOC_OUTSIDE), ", ");
-    output_key(w, "free_outside", output_steady(lab, LAB_FREE_OUTSIDE), ",\n ");
-    output_key(w, "slabs_allocated_steady", lab->end.slabs_made - lab->half.slabs_made, ", ");
-    output_key(w, "slabs", lab->end.slabs, ",\n ");
-    output_key(w, "barn_locks", alloc_barns + free_barns, ", ");
-    output_key(w, "list_locks", alloc_lists + free_lists, ", ");
-    output_key(w, "alloc_locks", alloc_barns + alloc_lists, ", ");
-    output_key(w, "free_locks", free_barns + free_lists, ", ");
-    output_key(w, "lock_budget", output_budget(lab), ",\n ");
+    output_counts(w, ",\n ", {"operations", lab->end.operations},
+                  {"operations_steady", output_operations(lab)});
+    output_counts(w, ",\n ", {"alloc_outside", output_steady(lab, LAB_ALLOC_OUTSIDE)},
+                  {"free_outside", output_steady(lab, LAB_FREE_OUTSIDE)});
+    output_counts(w, ",\n ", {"slabs_allocated_steady", lab->end.slabs_made - lab->half.slabs_made},
+                  {"slabs", lab->end.slabs});
+    output_counts(w, ",\n ", {"barn_locks", alloc_barns + free_barns},
+                  {"list_locks", alloc_lists + free_lists},
+                  {"alloc_locks", alloc_barns + alloc_lists},
+                  {"free_locks", free_barns + free_lists}, {"lock_budget", output_budget(lab)});
 }
 
 static void output_json_gone(const struct lab *lab, struct writer *w)
@@ -287,13 +259,10 @@ static void output_json_gone(const struct lab *lab, struct writer *w)
     const struct lab_gone *gone = &lab->gone;
 
     writer_print(w, "\"gone\": {");
-    output_key(w, "cpus", gone->cpus, ", ");
-    output_key(w, "sheaves", gone->sheaves, ", ");
-    output_key(w, "objects", gone->objects, ", ");
-    output_key(w, "bytes", gone->objects * lab->stride, ", ");
-    output_key(w, "sheaves_left", gone->left, ", ");
-    output_key(w, "memories", gone->memories, ", ");
-    output_key(w, "node_bytes", gone->node_bytes, "},\n ");
+    output_counts(w, "},\n ", {"cpus", gone->cpus}, {"sheaves", gone->sheaves},
+                  {"objects", gone->objects}, {"bytes", gone->objects * lab->stride},
+                  {"sheaves_left", gone->left}, {"memories", gone->memories},
+                  {"node_bytes", gone->node_bytes});
 }
 
 void lab_json_sums(const struct lab *lab, const struct lab_counts *cpus, struct writer *w)
@@ -306,7 +275,7 @@ void lab_json_sums(const struct lab *lab, const struct lab_counts *cpus, struct 
         for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
             sum += output_counter(&cpus[cpu], number);
         writer_print(w, "%s", number ? ", " : "");
-        output_key(w, name, sum, "");
+        writer_key(w, name, sum, "");
     }
     writer_print(w, "}");
 }
@@ -319,12 +288,11 @@ void lab_json_cpus(const struct lab *lab, const struct lab_counts *cpus, struct 
     for (unsigned i = 0; i < lab_cpus(); i++) {
         unsigned cpu = lab_cpu_at(i);
         writer_print(w, "%s\n  {", i ? "," : "");
-        output_key(w, "cpu", cpu, ", ");
-        output_key(w, "node", topology_node(cpu), ", ");
-        output_key(w, "home", topology_home(cpu), "");
+        output_counts(w, "", {"cpu", cpu}, {"node", topology_node(cpu)},
+                      {"home", topology_home(cpu)});
         for (unsigned number = 0; (name = output_name(lab, number)) != NULL; number++) {
             writer_print(w, ", ");
-            output_key(w, name, output_counter(&cpus[cpu], number), "");
+            writer_key(w, name, output_counter(&cpus[cpu], number), "");
         }
         writer_print(w, "}");
     }
@@ -342,17 +310,17 @@ static void output_json_time(const struct lab *lab, struct writer *w)
         return;
     timing_result(lab, &result);
     writer_print(w, "\"time\": {");
-    output_key(w, "operations_a_second", (uint64_t)(result.operations / result.seconds), ", ");
+    writer_key(w, "operations_a_second", (uint64_t)(result.operations / result.seconds), ", ");
     writer_print(w, "\"permille\": {");
     for (unsigned i = 0; i < TIMING_IDLE; i++)
-        output_key(w, timing_spent_names[i], output_share(&result, result.spent[i]),
+        writer_key(w, timing_spent_names[i], output_share(&result, result.spent[i]),
                    i + 1 < TIMING_IDLE ? ", " : "}, \"locks\": [");
     while ((lock = timing_next_lock(lab, lock, &waited))) {
         if (output_share(&result, waited) == 0)
             continue;
         writer_print(w, "%s{\"lock\": \"%s\", \"node\": %d, ", first ? "" : ", ", lock->name,
                      lock->node);
-        output_key(w, "permille", output_share(&result, waited), "}");
+        writer_key(w, "permille", output_share(&result, waited), "}");
         first = false;
     }
     writer_print(w, "]},\n ");

@@ -4,13 +4,14 @@
  * until every object is free again.
  *
  * On one thread the next actor is drawn from the seed, so that the same seed makes the same history.
- * With --cores only so many actors are there to be drawn from at a time, each for a slice of steps, as on
- * an emulated machine whose CPUs share the host's cores: an actor that waits uses its slice up.
- * With threads each actor is one, and the history is the machine's.  The end is always played on one
+ * With --cores only so many actors act at a time, each for a slice of steps, as on an emulated machine whose
+ * CPUs share the host's cores.  An actor that waits uses its slice up.
+ * With --threads each actor is a thread, and the machine decides the history.  The end is always played on one
  * thread.
  */
 #include "lab/order.h"
 #include "lab/timing.h"
+#include "look/target.h"
 #include "stook/command.h"
 
 #include "os/topology.h"
@@ -76,12 +77,8 @@ unsigned lab_pairs(const struct lab *lab)
 
 void *lab_memory(struct lab *lab, size_t bytes)
 {
-    void **memory = aligned_alloc(64, (bytes + 2 * 64 - 1) / 64 * 64);
+    void **memory = target_need(aligned_alloc(64, (bytes + 2 * 64 - 1) / 64 * 64));
 
-    if (!memory) {
-        complain(STATUS_FAILED, "no memory for the lab itself");
-        exit(STATUS_FAILED);
-    }
     memset(memory, 0, bytes + 64);
     *memory = lab->memory;
     lab->memory = memory;
@@ -94,10 +91,8 @@ struct lab_actor *lab_actor(struct lab *lab, unsigned cpu, lab_step step, void *
 
     if (!lab->actors)
         lab->actors = lab_memory(lab, PLAYER_ACTORS_MAX * sizeof(lab->actors[0]));
-    if (lab->nr_actors == PLAYER_ACTORS_MAX) {
-        complain(STATUS_FAILED, "more than %d actors", PLAYER_ACTORS_MAX);
-        exit(STATUS_FAILED);
-    }
+    if (lab->nr_actors == PLAYER_ACTORS_MAX)
+        die("more than %d actors", PLAYER_ACTORS_MAX);
     actor->lab = lab;
     actor->step = step;
     actor->own = own;
@@ -106,6 +101,13 @@ struct lab_actor *lab_actor(struct lab *lab, unsigned cpu, lab_step step, void *
     lab_move(actor, cpu);
     lab->actors[lab->nr_actors++] = actor;
     return actor;
+}
+
+int lab_actor_each(struct lab *lab, lab_step step, size_t bytes)
+{
+    for (unsigned i = 0; i < lab_cpus(); i++)
+        lab_actor(lab, lab_cpu_at(i), step, lab_memory(lab, bytes));
+    return 0;
 }
 
 struct lab_channel *lab_channel(struct lab *lab, unsigned capacity)
@@ -142,15 +144,10 @@ void *lab_alloc(struct lab_actor *actor)
 {
     uint64_t *object = actor->lab->options->design->alloc(actor);
 
-    if (!object) {
-        complain(STATUS_FAILED, "an allocation failed on CPU %u", actor->cpu);
-        exit(STATUS_FAILED);
-    }
-    if (__atomic_exchange_n(object, player_stamp(object), __ATOMIC_RELAXED) ==
-        player_stamp(object)) {
-        complain(STATUS_FAILED, "CPU %u got an object that is allocated already", actor->cpu);
-        exit(STATUS_FAILED);
-    }
+    if (!object)
+        die("an allocation failed on CPU %u", actor->cpu);
+    if (__atomic_exchange_n(object, player_stamp(object), __ATOMIC_RELAXED) == player_stamp(object))
+        die("CPU %u got an object that is allocated already", actor->cpu);
     actor->out++;
     timing_object_used(actor, object);
     lab_count(actor, LAB_ALLOCS, 1);
@@ -161,10 +158,8 @@ void *lab_alloc(struct lab_actor *actor)
 
 void lab_free(struct lab_actor *actor, void *object)
 {
-    if (__atomic_exchange_n((uint64_t *)object, 0, __ATOMIC_RELAXED) != player_stamp(object)) {
-        complain(STATUS_FAILED, "CPU %u frees an object that is not allocated", actor->cpu);
-        exit(STATUS_FAILED);
-    }
+    if (__atomic_exchange_n((uint64_t *)object, 0, __ATOMIC_RELAXED) != player_stamp(object))
+        die("CPU %u frees an object that is not allocated", actor->cpu);
     actor->out--;
     timing_object_freed(actor, object);
     lab_count(actor, LAB_FREES, 1);
@@ -191,10 +186,8 @@ void lab_set_cpu(struct lab_actor *actor, unsigned cpu, bool there)
         return;
     if (!there && design->held)
         design->held(lab, cpu, &sheaves, &objects);
-    if (stook_topology_cpu_online((int)cpu, there) != 0) {
-        complain(STATUS_FAILED, "CPU %u cannot go %s", cpu, there ? "online" : "offline");
-        exit(STATUS_FAILED);
-    }
+    if (stook_topology_cpu_online((int)cpu, there) != 0)
+        die("CPU %u cannot go %s", cpu, there ? "online" : "offline");
     if (there)
         return;
     if (design->leave)

@@ -35,12 +35,8 @@ static bool random_walk_step(struct lab_actor *actor)
 
 static int random_walk_prepare(struct lab *lab)
 {
-    for (unsigned i = 0; i < lab_cpus(); i++) {
-        struct random_walk *own =
-            lab_memory(lab, sizeof(*own) + lab->options->depth * sizeof(own->object[0]));
-        lab_actor(lab, lab_cpu_at(i), random_walk_step, own);
-    }
-    return 0;
+    return lab_actor_each(lab, random_walk_step,
+                          sizeof(struct random_walk) + lab->options->depth * sizeof(void *));
 }
 
 const struct lab_scenario lab_random_walk = {

@@ -3,9 +3,9 @@
  * scenario.h - what a scenario of `stook lab` is, and what it may call: all there is to know to add
  * one (a file of a page, and a line in scenarios.c).
  *
- * A scenario makes actors.  An actor is a thread of the simulated program: it is on one simulated CPU
- * at a time, and the player runs it step by step: all actors on one thread, the next one drawn from
- * the seed, or each on a thread of its own (--threads).  A step allocates and frees a few objects;
+ * A scenario makes actors.  An actor is a thread of the simulated program, and is on one simulated CPU at a
+ * time.  The player runs it step by step.  All actors run on one thread, and the seed decides which is next; or
+ * each has a thread of its own (--threads).  A step allocates and frees a few objects;
  * channels carry objects from one actor to another.  An operation is one object, allocated and freed.
  */
 #ifndef STOOK_LAB_SCENARIO_H
@@ -37,6 +37,8 @@ typedef bool (*lab_step)(struct lab_actor *actor);
 
 /* An actor on a CPU; `own` is the scenario's, from lab_memory(). */
 struct lab_actor *lab_actor(struct lab *lab, unsigned cpu, lab_step step, void *own);
+/* One on each CPU, whose `own` has so many bytes.  A status. */
+int lab_actor_each(struct lab *lab, lab_step step, size_t bytes);
 /* Zeroed memory that lives as long as the run. */
 void *lab_memory(struct lab *lab, size_t bytes);
 struct lab_channel *lab_channel(struct lab *lab, unsigned capacity);

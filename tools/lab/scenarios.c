@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * scenarios.c - the tables of scenarios, designs, pairings and events, in the order of their names
+ * in the lab.
+ */
 #include "lab/lab.h"
 
 const struct lab_scenario *const lab_scenarios[] = {

@@ -25,9 +25,18 @@ const struct sweep_series sweep_series[SWEEP_SERIES] = {
     {"upstream", &lab_upstream, false},
 };
 
-const char *const sweep_kinds[SWEEP_KINDS] = {
+static const char *const sweep_kinds[SWEEP_KINDS] = {
     "allocations that touch slabs", "frees that touch slabs",    "list locks of allocations",
     "list locks of frees",          "barn locks of allocations", "barn locks of frees",
+};
+
+/* What was found: 0 where there is no run. */
+enum { SWEEP_POINTS = 16 };
+struct sweep_table {
+    unsigned points, cpus[SWEEP_POINTS];
+    unsigned designs;
+    struct sweep_result at[SWEEP_SERIES][SWEEP_POINTS];
+    struct sweep_result report[SWEEP_SERIES]; /* on the machine of the report, 64 CPUs */
 };
 
 int sweep_find(const char *name)
@@ -45,51 +54,79 @@ int sweep_keep(const struct lab *lab, struct sweep_result *result)
         LAB_FREE_LIST_LOCKS, LAB_ALLOC_BARN_LOCKS, LAB_FREE_BARN_LOCKS,
     };
     struct timing_result time;
-    double busy = 0;
 
     timing_result(lab, &time);
     result->rate = time.operations / time.seconds;
-    for (unsigned i = 0; i < TIMING_SPENT; i++)
-        busy += i == TIMING_IDLE ? 0 : time.spent[i];
-    for (unsigned i = 0; i < TIMING_SPENT; i++)
-        result->share[i] = time.spent[i] / busy;
     for (unsigned i = 0; i < SWEEP_KINDS; i++)
         result->kind[i] = (double)(lab->end.all.event[kinds[i]] - lab->half.all.event[kinds[i]]) /
                           (double)(lab->end.operations - lab->half.operations);
     return 0;
 }
 
+/* ---- a process for each run ------------------------------------------------------------------ */
+
+int sweep_begin(struct sweep_child *child, int (*run)(void *arg, FILE *to), void *arg)
+{
+    int ends[2], status;
+
+    if (pipe(ends) != 0)
+        return complain(STATUS_FAILED, "no pipe can be made: %s", strerror(errno));
+    fflush(stdout); /* or the child has it, too */
+    child->pid = fork();
+    if (child->pid == 0) {
+        FILE *to = fdopen(ends[1], "wb");
+        close(ends[0]);
+        status = to ? run(arg, to) : STATUS_FAILED;
+        _exit(status == 0 && fclose(to) != 0 ? STATUS_FAILED : status);
+    }
+    close(ends[1]);
+    child->from = fdopen(ends[0], "rb");
+    return child->pid > 0 && child->from
+               ? 0
+               : complain(STATUS_FAILED, "no process can be made for a run: %s", strerror(errno));
+}
+
+int sweep_end(struct sweep_child *child, bool all, const char *name)
+{
+    int status;
+
+    fclose(child->from);
+    while (waitpid(child->pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return complain(STATUS_FAILED, "a run of %s is lost: %s", name, strerror(errno));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && all)
+        return 0;
+    return WIFEXITED(status) && WEXITSTATUS(status) != 0
+               ? WEXITSTATUS(status) /* it has said why */
+               : complain(STATUS_FAILED, "a run of %s ended by a signal", name);
+}
+
+struct sweep_call {
+    const struct lab_options *options;
+    sweep_one one;
+};
+
+static int sweep_call(void *arg, FILE *to)
+{
+    const struct sweep_call *call = arg;
+    struct sweep_result result = {0};
+    int status = call->one(call->options, &result);
+
+    fwrite(&result, sizeof(result), 1, to);
+    return status;
+}
+
 /* In a child, which has the topology to itself. */
 static int sweep_apart(const struct lab_options *options, sweep_one one,
                        struct sweep_result *result)
 {
-    int pipes[2], status;
-    ssize_t got;
-    pid_t child;
+    struct sweep_call call = {options, one};
+    struct sweep_child child;
+    int status = sweep_begin(&child, sweep_call, &call);
 
-    if (pipe(pipes) != 0)
-        return complain(STATUS_FAILED, "no pipe can be made: %s", strerror(errno));
-    fflush(stdout); /* or the child has it, too */
-    child = fork();
-    if (child == 0) {
-        close(pipes[0]);
-        status = one(options, result);
-        if (status == 0 && write(pipes[1], result, sizeof(*result)) != (ssize_t)sizeof(*result))
-            status = STATUS_FAILED;
-        _exit(status);
-    }
-    close(pipes[1]);
-    do
-        got = read(pipes[0], result, sizeof(*result));
-    while (got < 0 && errno == EINTR);
-    close(pipes[0]);
-    if (child < 0 || waitpid(child, &status, 0) != child)
-        return complain(STATUS_FAILED, "no process can be made for a run: %s", strerror(errno));
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || got != (ssize_t)sizeof(*result))
-        return complain(WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status)
-                                                                 : STATUS_FAILED,
-                        "a run of %s failed", options->design->name);
-    return 0;
+    return status ? status
+                  : sweep_end(&child, fread(result, sizeof(*result), 1, child.from) == 1,
+                              options->design->name);
 }
 
 /* ---- machines of n CPUs --------------------------------------------------------------------- */
@@ -177,43 +214,12 @@ static int sweep_print(const struct sweep_table *table)
     return 0;
 }
 
-/* ---- sensitivity ---------------------------------------------------------------------------- */
-
-static int sweep_sensitivity(const struct lab_options *options, sweep_one one)
-{
-    struct sweep_result plain, half, twice;
-    int status = sweep_apart(options, one, &plain);
-
-    if (status != 0)
-        return status;
-    printf("%s: %.2f million operations a second in the model of time\n\n%-12s %12s %12s %12s\n",
-           options->design->name, plain.rate / 1e6, "cost", "is", "half of it", "twice");
-    for (unsigned i = 0; i < TIMING_COST_COUNT; i++) {
-        struct timing_costs costs = *options->costs;
-        struct lab_options o = *options;
-        o.costs = &costs;
-        costs.cost[i] = options->costs->cost[i] / 2;
-        if (i == TIMING_POLL && costs.cost[i] < 1)
-            costs.cost[i] = 1;
-        if ((status = sweep_apart(&o, one, &half)) != 0)
-            return status;
-        costs.cost[i] = options->costs->cost[i] * 2;
-        if ((status = sweep_apart(&o, one, &twice)) != 0)
-            return status;
-        printf("%-12s %12.1f %+11.1f%% %+11.1f%%\n", timing_names[i], options->costs->cost[i],
-               (half.rate / plain.rate - 1) * 100, (twice.rate / plain.rate - 1) * 100);
-    }
-    return 0;
-}
-
 int sweep_run(const struct sweep *sweep, const struct lab_options *options, sweep_one one)
 {
     struct sweep_table table = {.designs = sweep->designs};
     char machine[2048];
     int status = 0;
 
-    if (!sweep->sweeps)
-        return sweep_sensitivity(options, one);
     sweep_points(sweep, &table);
     for (unsigned s = 0; s < SWEEP_SERIES && status == 0; s++) {
         struct lab_options o = sweep_options(options, s, NULL, 0);
@@ -226,11 +232,5 @@ int sweep_run(const struct sweep *sweep, const struct lab_options *options, swee
             status = sweep_apart(&o, one, &table.at[s][p]);
         }
     }
-    if (status == 0)
-        status = sweep_print(&table);
-    if (status == 0 && sweep->picture)
-        status = picture_rates(&table, sweep->picture);
-    if (status == 0 && sweep->events_picture)
-        status = picture_events(&table, sweep->events_picture);
-    return status;
+    return status == 0 ? sweep_print(&table) : status;
 }

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sweep.h - `stook lab sweep`: all designs over numbers of CPUs, each run in a process of its own; and
- * what each cost of the model does to one run (--sensitivity).
+ * sweep.h - `stook lab sweep`: all designs over numbers of CPUs, each run in a process of its own.
  */
 #ifndef STOOK_LAB_SWEEP_H
 #define STOOK_LAB_SWEEP_H
 
 #include "lab/timing.h"
 
-enum { SWEEP_CPUS_MAX = 512, SWEEP_POINTS = 16, SWEEP_SERIES = 5, SWEEP_KINDS = 6 };
+#include <stdio.h>
+#include <sys/types.h>
+
+enum { SWEEP_CPUS_MAX = 512, SWEEP_SERIES = 5, SWEEP_KINDS = 6 };
 
 struct sweep {
-    bool sweeps, sensitivity;
+    bool sweeps;
     unsigned least, most;
     unsigned designs; /* bit per series */
-    const char *picture, *events_picture;
 };
 
 /* Of one run: rates, and events of each object. */
 struct sweep_result {
     double rate;
-    double share[TIMING_SPENT];
     double kind[SWEEP_KINDS];
 };
 
@@ -30,15 +30,15 @@ struct sweep_series {
     bool refill;
 };
 extern const struct sweep_series sweep_series[SWEEP_SERIES];
-extern const char *const sweep_kinds[SWEEP_KINDS];
 
-/* What was found: 0 where there is no run. */
-struct sweep_table {
-    unsigned points, cpus[SWEEP_POINTS];
-    unsigned designs;
-    struct sweep_result at[SWEEP_SERIES][SWEEP_POINTS];
-    struct sweep_result report[SWEEP_SERIES]; /* on the machine of the report, 64 CPUs */
+/* A process for a run, since a process has one topology: `run` writes what it found to `to`, which is read from
+ * `from`.  Statuses; `all`: it was read as a whole. */
+struct sweep_child {
+    pid_t pid;
+    FILE *from;
 };
+int sweep_begin(struct sweep_child *child, int (*run)(void *arg, FILE *to), void *arg);
+int sweep_end(struct sweep_child *child, bool all, const char *name);
 
 typedef int (*sweep_one)(const struct lab_options *options, struct sweep_result *result);
 
@@ -46,11 +46,7 @@ typedef int (*sweep_one)(const struct lab_options *options, struct sweep_result 
 int sweep_find(const char *name);
 /* Fills the result of a run that was played; a status. */
 int sweep_keep(const struct lab *lab, struct sweep_result *result);
-/* The table or the sensitivity to standard output, and the pictures; a status. */
+/* The table to standard output; a status. */
 int sweep_run(const struct sweep *sweep, const struct lab_options *options, sweep_one one);
-
-/* picture.c: a status. */
-int picture_rates(const struct sweep_table *table, const char *file);
-int picture_events(const struct sweep_table *table, const char *file);
 
 #endif

@@ -3,6 +3,7 @@
  * timing.c - the discrete-event simulation behind timing.h.
  */
 #include "lab/timing.h"
+#include "look/target.h"
 #include "stook/command.h"
 
 #include "os/topology.h"
@@ -80,11 +81,7 @@ static struct timing_demand *timing_demand(struct lab_actor *actor)
 
     if (t->n == t->room) {
         t->room = t->room ? 2 * t->room : 64;
-        t->demand = realloc(t->demand, t->room * sizeof(t->demand[0]));
-        if (!t->demand) {
-            complain(STATUS_FAILED, "no memory for the lab itself");
-            exit(STATUS_FAILED);
-        }
+        t->demand = target_need(realloc(t->demand, t->room * sizeof(t->demand[0])));
     }
     return memset(&t->demand[t->n++], 0, sizeof(t->demand[0]));
 }
@@ -274,7 +271,7 @@ static bool timing_take(const struct timing *timing, struct lab_actor *actor,
     return false;
 }
 
-/* Whoever waits first has it when its lines have come. */
+/* The first actor that waits gets the lock when the lock's lines have arrived. */
 static void timing_drop(struct timing *timing, struct lab_actor *actor, struct timing_place *lock)
 {
     struct lab_actor *next = lock->first;

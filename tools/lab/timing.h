@@ -3,9 +3,9 @@
  * timing.h - a model of time for `stook lab --costs`: every shared line and every lock is a place with
  * a queue, and a call asks for places and work in its order.
  *
- * What a call does it does at once, at its beginning; what it costs are its demands, which are met one
- * after the other while the other CPUs go on.  The earliest CPU is always next, so locks are given in
- * the order in which they are asked for.  All costs are in one table (struct timing_costs), which a
+ * A call makes all its changes at its beginning.  Its costs are demands, which are met one after the
+ * other while the other CPUs continue.  The earliest CPU is always next, so locks are granted in the order
+ * of the requests.  All costs are in one table (struct timing_costs), which a
  * file can replace (docs/lab.md).
  *
  * Without a model all of this does nothing.
@@ -15,39 +15,38 @@
 
 #include "lab/lab.h"
 
-/* What can be asked for besides places; nanoseconds each but where it says otherwise. */
-#define TIMING_COSTS(c)                                                                             \
-    c(SUBMIT, "submit", "beside the allocator, an object: who allocates") c(                        \
-        COMPLETE, "complete", "beside the allocator, an object: who frees")                         \
-        c(REAP, "reap", "the part of submit that is done for a burst, before it") c(                \
-            FETCH, "fetch", "the part of complete that is done for a batch, before it")             \
-            c(LOCAL, "local", "an allocation or a free without anything that is shared") c(         \
-                LOCK, "lock", "an atomic operation on a line that is here")                         \
-                c(SECTION, "section", "what is done under a lock: its least") c(                    \
-                    LINK, "link", "a slab linked to a list or off it")                              \
-                    c(PAGE, "page", "a slab's pages from or to the page allocator") c(              \
-                        CORE, "line.core", "a line that the other thread of the core has written")  \
-                        c(NODE, "line.node", "a line that another core of the node has written") c( \
-                            NEAR, "line.near", "a line from another node, below distance 20")       \
-                            c(FAR, "line.far", "a line from farther") c(                            \
-                                HANDOVER, "handover",                                               \
-                                "lines that a lock's way to one who waits for it takes (a number)") \
-                                c(OBJECT, "object",                                                 \
-                                  "lines of an object that its taker waits for (a number)")         \
-                                    c(POLL, "poll", "until one who had nothing to do looks again")
+/*
+ * The costs that a scenario may state besides those of places, in nanoseconds unless a line says otherwise.  With the costs that were calibrated on
+ * three points of the report of 2026, and then frozen: topologies/ublk.costs.
+ */
+#define TIMING_COSTS(C)                                                                            \
+    C(SUBMIT, "submit", 180, "beside the allocator, an object: the allocating side")               \
+    C(COMPLETE, "complete", 260, "beside the allocator, an object: the freeing side")              \
+    C(REAP, "reap", 80, "the part of submit that is done for a burst, before it")                  \
+    C(FETCH, "fetch", 160, "the part of complete that is done for a batch, before it")             \
+    C(LOCAL, "local", 5, "an allocation or a free without anything that is shared")                \
+    C(LOCK, "lock", 8, "an atomic operation on a line that is here")                               \
+    C(SECTION, "section", 10, "what is done under a lock: its least")                              \
+    C(LINK, "link", 5, "a slab linked to a list or off it")                                        \
+    C(PAGE, "page", 400, "a slab's pages from or to the page allocator")                           \
+    C(CORE, "line.core", 10, "a line that the other thread of the core has written")               \
+    C(NODE, "line.node", 20, "a line that another core of the node has written")                   \
+    C(NEAR, "line.near", 110, "a line from another node, below distance 20")                       \
+    C(FAR, "line.far", 200, "a line from farther")                                                 \
+    C(HANDOVER, "handover", 2, "lines that a lock's way to its next holder takes (a number)")      \
+    C(OBJECT, "object", 2.25, "lines of an object that its taker waits for (a number)")            \
+    C(POLL, "poll", 200, "until a CPU that had nothing to do looks again")
 
 enum timing_cost {
-#define TIMING_COST(name, key, what) TIMING_##name,
+#define TIMING_COST(name, key, cost, what) TIMING_##name,
     TIMING_COSTS(TIMING_COST)
 #undef TIMING_COST
         TIMING_COST_COUNT
 };
-extern const char *const timing_names[TIMING_COST_COUNT];
 
 struct timing_costs {
     double cost[TIMING_COST_COUNT];
 };
-/* Calibrated on three points of the report of 2026, then frozen: topologies/ublk.costs. */
 extern const struct timing_costs timing_frozen;
 
 /* Where a CPU's time went. */
@@ -70,7 +69,7 @@ struct timing_place {
     unsigned last; /* CPU + 1 that had it last */
     double until;  /* a line: it is on its way until then */
     bool held;
-    struct lab_actor *first, *final; /* who waits */
+    struct lab_actor *first, *final; /* actors that wait */
     struct timing_place *next;       /* another lock, or another line that is free to use again */
     double waited, before; /* a lock: nanoseconds for it by all, and those of the first half */
 };
@@ -162,21 +161,21 @@ static inline void timing_object_fetched(struct lab_actor *actor, const void *ob
         timing_add_object(actor, object, TIMING_LINK_FETCHED);
 }
 
-/* Whoever has allocated it uses it. */
+/* The actor that allocated the object uses it. */
 static inline void timing_object_used(struct lab_actor *actor, const void *object)
 {
     if (actor->lab->timing)
         timing_add_object(actor, object, TIMING_USED);
 }
 
-/* Whoever frees it has used it: its lines are here. */
+/* The actor that frees the object has used it, so its lines are at this CPU. */
 static inline void timing_object_freed(struct lab_actor *actor, const void *object)
 {
     if (actor->lab->timing)
         timing_add_object(actor, object, TIMING_FREED);
 }
 
-/* Somebody holds the lock now: one that is only tried would not be had. */
+/* Whether an actor holds the lock now, so that an attempt would fail. */
 static inline bool timing_busy(const struct lab_actor *actor, const struct timing_place *lock)
 {
     return actor->lab->timing && lock->held;

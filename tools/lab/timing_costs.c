@@ -6,33 +6,17 @@
 #include "lab/timing.h"
 #include "stook/command.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#define TIMING_NAME(name, key, what) key,
-const char *const timing_names[TIMING_COST_COUNT] = {TIMING_COSTS(TIMING_NAME)};
+#define TIMING_NAME(name, key, cost, what) key,
+static const char *const timing_names[TIMING_COST_COUNT] = {TIMING_COSTS(TIMING_NAME)};
 
-const struct timing_costs timing_frozen = {{
-    [TIMING_SUBMIT] = 180,
-    [TIMING_COMPLETE] = 260,
-    [TIMING_REAP] = 80,
-    [TIMING_FETCH] = 160,
-    [TIMING_LOCAL] = 5,
-    [TIMING_LOCK] = 8,
-    [TIMING_SECTION] = 10,
-    [TIMING_LINK] = 5,
-    [TIMING_PAGE] = 400,
-    [TIMING_CORE] = 10,
-    [TIMING_NODE] = 20,
-    [TIMING_NEAR] = 110,
-    [TIMING_FAR] = 200,
-    [TIMING_HANDOVER] = 2,
-    [TIMING_OBJECT] = 2.25,
-    [TIMING_POLL] = 200,
-}};
+#define TIMING_VALUE(name, key, cost, what) cost,
+const struct timing_costs timing_frozen = {{TIMING_COSTS(TIMING_VALUE)}};
 
 static bool timing_set(struct timing_costs *costs, const char *key, double value)
 {

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "trace_live.h"
+/*
+ * trace_live.c - the hash table of objects that are out, by address: open addressing, without
+ * marks for deleted entries.
+ */
+#include "lab/trace_live.h"
+
+#include "look/target.h"
 
 #include <stdlib.h>
 
@@ -10,12 +16,11 @@ static uint64_t trace_live_home(const struct trace_live *live, uint64_t address)
     return (address * 0x9e3779b97f4a7c15u >> 20) & live->mask;
 }
 
-bool trace_live_start(struct trace_live *live)
+void trace_live_start(struct trace_live *live)
 {
-    live->slot = calloc(TRACE_LIVE_LEAST, sizeof(live->slot[0]));
+    live->slot = target_need(calloc(TRACE_LIVE_LEAST, sizeof(live->slot[0])));
     live->mask = TRACE_LIVE_LEAST - 1;
     live->used = 0;
-    return live->slot != NULL;
 }
 
 void trace_live_end(struct trace_live *live)
@@ -33,30 +38,24 @@ static void trace_live_place(struct trace_live *live, const struct trace_object 
     live->slot[at] = *object;
 }
 
-static bool trace_live_grow(struct trace_live *live)
+static void trace_live_grow(struct trace_live *live)
 {
     struct trace_live old = *live;
 
     live->mask = 2 * old.mask + 1;
-    live->slot = calloc(live->mask + 1, sizeof(live->slot[0]));
-    if (!live->slot) {
-        *live = old;
-        return false;
-    }
+    live->slot = target_need(calloc(live->mask + 1, sizeof(live->slot[0])));
     for (uint64_t i = 0; i <= old.mask; i++)
         if (old.slot[i].address != 0)
             trace_live_place(live, &old.slot[i]);
     free(old.slot);
-    return true;
 }
 
-bool trace_live_put(struct trace_live *live, const struct trace_object *object)
+void trace_live_put(struct trace_live *live, const struct trace_object *object)
 {
-    if (live->used > live->mask / 4 * 3 && !trace_live_grow(live))
-        return false;
+    if (live->used > live->mask / 4 * 3)
+        trace_live_grow(live);
     trace_live_place(live, object);
     live->used++;
-    return true;
 }
 
 bool trace_live_take(struct trace_live *live, uint64_t address, struct trace_object *object)

@@ -24,12 +24,11 @@ struct trace_live {
     uint64_t mask, used;
 };
 
-/* False: no memory. */
-bool trace_live_start(struct trace_live *live);
+void trace_live_start(struct trace_live *live);
 void trace_live_end(struct trace_live *live);
 /* Takes the object of that address out of the table; false: there is none. */
 bool trace_live_take(struct trace_live *live, uint64_t address, struct trace_object *object);
-/* One of an address that is not in it; false: no memory. */
-bool trace_live_put(struct trace_live *live, const struct trace_object *object);
+/* One of an address that is not in it. */
+void trace_live_put(struct trace_live *live, const struct trace_object *object);
 
 #endif

@@ -3,9 +3,9 @@
  * trace_play.c - one replay.  Events are played in the order of the trace.  A lab has one cache, so there
  * is a lab for each cache of the trace; an actor is in the lab whose cache it calls.
  *
- * With the model of time a call begins as long after the one before, of whatever thread, as was recorded
- * (or options->gap); later only if its thread's last call is not over, and then all that follow are later,
- * too.  So what was recorded at one time is at one time, and nothing else.
+ * With the model of time, the time from one call to the next, of any thread, is the recorded one (or
+ * options->gap).  If the thread's last call is not over by then, the call and all that follow are delayed.  So
+ * two calls overlap only if they overlapped in the recording.
  */
 #include "lab/trace_play.h"
 #include "lab/trace_live.h"
@@ -39,7 +39,7 @@ struct play {
     struct lab_options base_options, *lab_options;
     struct play_thread *thread;
     struct trace_live live;
-    unsigned stated;       /* CPU that the library was told */
+    unsigned stated;       /* CPU that was stated to the library */
     unsigned cpus, *cpu;   /* by position */
     unsigned nodes, *node; /* with CPUs: where their CPUs begin in node_cpu; one more */
     unsigned *node_cpu;    /* CPUs by node */
@@ -245,7 +245,8 @@ static int play_alloc(struct play *p, const struct trace_event *event)
             c->live_peak = c->live;
         play_end(p, actor, event->class, outside);
     }
-    return trace_live_put(&p->live, &object) ? 0 : complain(STATUS_FAILED, "no memory for objects");
+    trace_live_put(&p->live, &object);
+    return 0;
 }
 
 static int play_events(struct play *p, int classes)
@@ -391,8 +392,7 @@ static int play_start(struct play *p)
     p->alloc_slab = play_event_number(p->series->design, "alloc_slab");
     play_machine(p);
     p->time = p->trace->summary.begin;
-    if (!trace_live_start(&p->live))
-        return complain(STATUS_FAILED, "no memory for objects");
+    trace_live_start(&p->live);
     if (p->options->costs) {
         timing_start(&p->base, p->options->costs);
         timing_begin(&p->base);

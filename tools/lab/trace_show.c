@@ -6,7 +6,7 @@
 #include "lab/trace_play.h"
 #include "stook/command.h"
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,8 +15,6 @@
 #include <unistd.h>
 
 enum { SHOW_CACHES = 6 };
-
-typedef unsigned long long show_number;
 
 static const char *const show_maps[] = {"thread", "cpu"};
 
@@ -109,26 +107,25 @@ static void show_trace(const struct trace *trace, const char *file, const struct
     writer_cell(w, file, 0);
     writer_print(w, "\nprogram          ");
     writer_cell(w, trace->header.program, 0);
-    writer_print(w, ", process %u%s; %llu.%03u s\n", trace->header.pid,
+    writer_print(w, ", process %u%s; %lu.%03u s\n", trace->header.pid,
                  trace->header.ended ? "" : ", which had not ended",
-                 (show_number)((s->end - s->begin) / 1000000000),
+                 ((s->end - s->begin) / 1000000000),
                  (unsigned)((s->end - s->begin) / 1000000 % 1000));
-    writer_print(w, "threads          %u, on %u of %u CPUs, which changed %llu times\n",
-                 trace->threads, s->cpus, trace->header.cpus, (show_number)r->moves);
-    writer_print(w, "events           %llu: %llu allocations, %llu frees,",
-                 (show_number)(s->allocs + s->frees), (show_number)s->allocs,
-                 (show_number)s->frees);
+    writer_print(w, "threads          %u, on %u of %u CPUs, which changed %lu times\n",
+                 trace->threads, s->cpus, trace->header.cpus, r->moves);
+    writer_print(w, "events           %lu: %lu allocations, %lu frees,", (s->allocs + s->frees),
+                 s->allocs, s->frees);
     show_ratio(w, 0, 100.0 * (double)r->remote, (double)r->frees, 1);
     writer_print(w, " %% of these by another thread\n");
-    writer_print(w, "missing          %llu events and %llu chunks;",
-                 (show_number)trace->header.lost, (show_number)s->chunks_missing);
-    writer_print(w, " %llu frees of unknown objects, %llu objects freed unseen\n",
-                 (show_number)r->unknown, (show_number)r->again);
-    writer_print(w, "not replayed     %llu large objects,", (show_number)s->large);
+    writer_print(w, "missing          %lu events and %lu chunks;", trace->header.lost,
+                 s->chunks_missing);
+    writer_print(w, " %lu frees of unknown objects, %lu objects freed unseen\n", r->unknown,
+                 r->again);
+    writer_print(w, "not replayed     %lu large objects,", s->large);
     show_mib(w, "", r->large_peak, " of them at most\n");
     show_mib(w, "live            ", r->live_peak, " at most,");
     show_mib(w, "", r->live, "");
-    writer_print(w, " in %llu objects at the end\n", (show_number)r->live_objects);
+    writer_print(w, " in %lu objects at the end\n", r->live_objects);
     show_caches(trace, row->class, w);
 }
 
@@ -155,7 +152,7 @@ static void show_row(const struct trace_options *options, const struct trace_row
     writer_print(w, "%-22s", row->series->name);
     show_ratio(w, 6, 100.0 * (double)r->event[LAB_ALLOC_OUTSIDE], (double)r->allocs, 2);
     show_ratio(w, 6, 100.0 * (double)r->event[LAB_FREE_OUTSIDE], (double)r->frees, 2);
-    writer_print(w, " %7llu", (show_number)r->slabs);
+    writer_print(w, " %7lu", r->slabs);
     show_ratio(w, 7, (double)r->peak, 1 << 20, 2);
     show_ratio(w, 6, (double)r->held, 1 << 20, 2);
     show_ratio(w, 6, (double)r->peak, (double)r->live_peak, 2);
@@ -171,20 +168,6 @@ static void show_row(const struct trace_options *options, const struct trace_row
     writer_print(w, "\n");
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-static void show_key(struct writer *w, const char *key, uint64_t n, const char *end)
-{
-    writer_print(w, "\"%s\": %llu%s", key, (show_number)n, end);
-}
-
-static void show_word(struct writer *w, const char *key, const char *text, const char *end)
-{
-    writer_print(w, "\"%s\": ", key);
-    writer_json(w, text);
-    writer_print(w, "%s", end);
-}
-
 static void show_json_trace(const struct trace *trace, const char *file,
                             const struct trace_row *row, struct writer *w)
 {
@@ -192,31 +175,21 @@ static void show_json_trace(const struct trace *trace, const char *file,
     const struct trace_result *r = &row->result;
 
     writer_print(w, "{\"trace\": {");
-    show_word(w, "file", file, ", ");
-    show_word(w, "program", trace->header.program, ", ");
-    show_key(w, "pid", trace->header.pid, ", ");
-    writer_print(w, "\"ended\": %s,\n ", trace->header.ended == 1 ? "true" : "false");
-    show_key(w, "recorded_cpus", trace->header.cpus, ", ");
-    show_key(w, "cpus", s->cpus, ", ");
-    show_key(w, "threads", trace->threads, ", ");
-    show_key(w, "nanoseconds", s->end - s->begin, ", ");
-    show_key(w, "bytes", s->bytes, ",\n ");
-    show_key(w, "allocs", s->allocs, ", ");
-    show_key(w, "frees", s->frees, ", ");
-    show_key(w, "remote_frees", r->remote, ", ");
-    show_key(w, "moves", r->moves, ",\n ");
-    show_key(w, "lost", trace->header.lost, ", ");
-    show_key(w, "chunks_missing", s->chunks_missing, ", ");
-    show_key(w, "unknown_frees", r->unknown, ", ");
-    show_key(w, "missing_frees", r->again, ",\n ");
-    show_key(w, "large", s->large, ", ");
-    show_key(w, "large_bytes", s->large_bytes, ", ");
-    show_key(w, "large_bytes_peak", r->large_peak, ", ");
-    show_key(w, "large_bytes_end", r->large_live, ",\n ");
-    show_key(w, "live_peak", r->live_peak, ", ");
-    show_key(w, "live_end", r->live, ", ");
-    show_key(w, "live_mean", r->mean_live, ", ");
-    show_key(w, "live_objects_end", r->live_objects, "},\n ");
+    output_word(w, "file", file, ", ");
+    output_word(w, "program", trace->header.program, ", ");
+    writer_key(w, "pid", trace->header.pid, ", ");
+    output_flag(w, "ended", trace->header.ended == 1, ",\n ");
+    output_counts(w, ",\n ", {"recorded_cpus", trace->header.cpus}, {"cpus", s->cpus},
+                  {"threads", trace->threads}, {"nanoseconds", s->end - s->begin},
+                  {"bytes", s->bytes});
+    output_counts(w, ",\n ", {"allocs", s->allocs}, {"frees", s->frees},
+                  {"remote_frees", r->remote}, {"moves", r->moves});
+    output_counts(w, ",\n ", {"lost", trace->header.lost}, {"chunks_missing", s->chunks_missing},
+                  {"unknown_frees", r->unknown}, {"missing_frees", r->again});
+    output_counts(w, ",\n ", {"large", s->large}, {"large_bytes", s->large_bytes},
+                  {"large_bytes_peak", r->large_peak}, {"large_bytes_end", r->large_live});
+    output_counts(w, "},\n ", {"live_peak", r->live_peak}, {"live_end", r->live},
+                  {"live_mean", r->mean_live}, {"live_objects_end", r->live_objects});
 }
 
 static void show_json_caches(const struct trace *trace, const struct trace_class_result *class,
@@ -231,19 +204,14 @@ static void show_json_caches(const struct trace *trace, const struct trace_class
             continue;
         writer_print(w, "%s\n  {", first ? "" : ",");
         first = false;
-        show_word(w, "name", c->name, ", ");
-        show_key(w, "size", c->size, ", ");
-        show_key(w, "allocs", class[i].allocs, ", ");
-        show_key(w, "live_peak", class[i].live_peak, ", ");
-        show_key(w, "live_end", class[i].live, ", ");
-        show_key(w, "outside", class[i].outside, ", ");
-        show_key(w, "slabs_allocated", class[i].slabs, ", ");
-        show_key(w, "slab_bytes_peak", class[i].peak, ", ");
-        show_key(w, "slab_bytes_end", class[i].held, ", ");
-        show_key(w, "slab_size", class[i].stride, ", ");
-        show_key(w, "order", class[i].order, ", ");
-        show_key(w, "objs_per_slab", class[i].slab_objects, ", ");
-        show_key(w, "sheaf_capacity", class[i].capacity, "}");
+        output_word(w, "name", c->name, ", ");
+        output_counts(w, "}", {"size", c->size}, {"allocs", class[i].allocs},
+                      {"live_peak", class[i].live_peak}, {"live_end", class[i].live},
+                      {"outside", class[i].outside}, {"slabs_allocated", class[i].slabs},
+                      {"slab_bytes_peak", class[i].peak}, {"slab_bytes_end", class[i].held},
+                      {"slab_size", class[i].stride}, {"order", class[i].order},
+                      {"objs_per_slab", class[i].slab_objects},
+                      {"sheaf_capacity", class[i].capacity});
     }
     writer_print(w, "]");
 }
@@ -255,30 +223,24 @@ static void show_json_run(const struct trace *trace, const struct trace_options 
     const struct trace_result *r = &row->result;
 
     writer_print(w, "{");
-    show_word(w, "topology", row->topology, ", ");
-    show_word(w, "design", row->series->name, ",\n ");
-    show_key(w, "cpus", r->cpus, ", ");
-    show_key(w, "nodes", r->nodes, ", ");
-    show_key(w, "allocs", r->allocs, ", ");
-    show_key(w, "frees", r->frees, ", ");
-    show_key(w, "alloc_outside", r->event[LAB_ALLOC_OUTSIDE], ", ");
-    show_key(w, "free_outside", r->event[LAB_FREE_OUTSIDE], ",\n ");
-    show_key(w, "slabs_allocated", r->slabs, ", ");
-    show_key(w, "slab_bytes_peak", r->peak, ", ");
-    show_key(w, "slab_bytes_end", r->held, ", ");
-    show_key(w, "slab_bytes_mean", r->mean_held, ", ");
-    show_key(w, "sheaf_bytes", r->sheaves, ",\n ");
+    output_word(w, "topology", row->topology, ", ");
+    output_word(w, "design", row->series->name, ",\n ");
+    output_counts(w, ",\n ", {"cpus", r->cpus}, {"nodes", r->nodes}, {"allocs", r->allocs},
+                  {"frees", r->frees}, {"alloc_outside", r->event[LAB_ALLOC_OUTSIDE]},
+                  {"free_outside", r->event[LAB_FREE_OUTSIDE]});
+    output_counts(w, ",\n ", {"slabs_allocated", r->slabs}, {"slab_bytes_peak", r->peak},
+                  {"slab_bytes_end", r->held}, {"slab_bytes_mean", r->mean_held},
+                  {"sheaf_bytes", r->sheaves});
     for (unsigned l = 0; l < 2; l++) {
         writer_print(w, "\"%s\": {", locks[l]);
-        show_key(w, "own", r->lock[l][0], ", ");
-        show_key(w, "near", r->lock[l][1], ", ");
-        show_key(w, "far", r->lock[l][2], "}, ");
+        output_counts(w, "}, ", {"own", r->lock[l][0]}, {"near", r->lock[l][1]},
+                      {"far", r->lock[l][2]});
     }
     if (options->costs) {
         writer_print(w, "\n \"nanoseconds\": {");
         for (unsigned i = TIMING_IN_WORK + 1; i < TIMING_IDLE; i++)
-            show_key(w, timing_spent_names[i], (uint64_t)r->spent[i],
-                     i + 1 < TIMING_IDLE ? ", " : "},");
+            writer_key(w, timing_spent_names[i], (uint64_t)r->spent[i],
+                       i + 1 < TIMING_IDLE ? ", " : "},");
     }
     writer_print(w, "\n ");
     show_json_caches(trace, row->class, w);
@@ -293,7 +255,7 @@ int trace_show(const struct trace *trace, const char *file, const struct trace_o
     output_writer(w);
     if (options->json) {
         show_json_trace(trace, file, row, w);
-        show_word(w, "map", show_maps[options->map], ",\n ");
+        output_word(w, "map", show_maps[options->map], ",\n ");
         writer_print(w, "\"runs\": [");
     } else {
         show_trace(trace, file, row, w);

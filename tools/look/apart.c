@@ -37,7 +37,7 @@ static unsigned apart_lates;
 struct apart_round {
     const struct apart *apart;
     int *pid; /* 0: left out */
-    size_t n, room;
+    size_t n;
     unsigned late;
     struct {
         uid_t user;
@@ -60,7 +60,7 @@ static uint64_t apart_now(void)
 uint64_t apart_started(int pid)
 {
     char path[32], text[1024];
-    unsigned long long start = 0;
+    uint64_t start = 0;
     const char *at;
     size_t n;
     FILE *file;
@@ -75,7 +75,7 @@ uint64_t apart_started(int pid)
     at = strrchr(text, ')');
     for (int field = 2; at && field < 22; field++)
         at = strchr(at + 1, ' ');
-    return at && sscanf(at, "%llu", &start) == 1 ? start : 0;
+    return at && sscanf(at, "%lu", &start) == 1 ? start : 0;
 }
 
 /* ---- late processes ----------------------------------------------------------------------------- */
@@ -218,13 +218,7 @@ static bool apart_add(int pid, void *arg)
 
     if (pid == (int)getpid())
         return true;
-    if (round->n == round->room) {
-        int *more = realloc(round->pid, (2 * round->room + 64) * sizeof(*more));
-        if (!more)
-            return false;
-        round->room = 2 * round->room + 64;
-        round->pid = more;
-    }
+    round->pid = target_row(round->pid, round->n, sizeof(*round->pid));
     round->pid[round->n++] = pid;
     if (apart_was_late(pid))
         apart_leave_out(round, round->n - 1);

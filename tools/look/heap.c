@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * heap.c - takes a snapshot of a target's heap: the window of addresses, CPUs, caches and their
+ * sums, again until it is whole.
+ */
 #include "look/heap_own.h"
 
 #include "look/target_core.h"
@@ -10,68 +14,64 @@
 
 void *heap_row(struct heap *heap, void *rows, size_t n, size_t size)
 {
-    if (!target_spend(heap->target, size))
-        return NULL;
-    return (n & (n - 1)) == 0 ? target_need(realloc(rows, (n ? 2 * n : 1) * size)) : rows;
+    return target_spend(heap->target, size) ? target_row(rows, n, size) : NULL;
 }
 
 /* ---- what is the same in all snapshots of a process ------------------------------------------- */
 
 /* What no reader can do without: a library that lacks it hangs together in another way. */
-static const enum view_id heap_needed[] = {
-    VIEW_at_pagemap,
-    VIEW_at_percpu,
-    VIEW_at_topology,
-    VIEW_at_cache_list,
-    VIEW_at_cache_table,
-    VIEW_pagemap,
-    VIEW_pagemap_base,
-    VIEW_pagemap_middle,
-    VIEW_pagemap_size,
-    VIEW_pagemap_low,
-    VIEW_pagemap_high,
-    VIEW_pagemap_entry,
-    VIEW_pagemap_meta,
-    VIEW_pagemap_header,
-    VIEW_pagemap_zone,
-    VIEW_PAGE_SHIFT,
-    VIEW_BLOCK_SHIFT,
-    VIEW_BLOCK_META,
-    VIEW_BLOCK_HEADER,
-    VIEW_ARENA_GRANULE,
-    VIEW_cache,
-    VIEW_cache_layout,
-    VIEW_cache_name,
-    VIEW_cache_nodes,
-    VIEW_cache_node,
-    VIEW_cache_index,
-    VIEW_cache_alive,
-    VIEW_layout_stride,
-    VIEW_layout_objects,
-    VIEW_layout_order,
-    VIEW_slab,
-    VIEW_slab_state,
-    VIEW_slab_page,
-    VIEW_slot,
-    VIEW_slot_main,
-    VIEW_slot_spare,
-    VIEW_sheaf_size,
-    VIEW_sheaf_object,
-    VIEW_percpu_areas,
-    VIEW_percpu_rows,
-    VIEW_STOOK_AREA_SHIFT,
-    VIEW_SLOT_SHIFT,
-    VIEW_topology_nodes,
-    VIEW_cache_list_end,
-    VIEW_cache_object_size,
-    VIEW_cache_flags,
-    VIEW_block_state,
-    VIEW_BLOCK_RUNS,
-    VIEW_at_sheaf_closed,
-    VIEW_at_sheaf_none,
-    VIEW_SLAB_MIN,
-    VIEW_SLAB_NONE,
-};
+static const enum view_id heap_needed[] = {VIEW_at_pagemap,
+                                           VIEW_at_percpu,
+                                           VIEW_at_topology,
+                                           VIEW_at_cache_list,
+                                           VIEW_at_cache_table,
+                                           VIEW_pagemap,
+                                           VIEW_pagemap_base,
+                                           VIEW_pagemap_middle,
+                                           VIEW_pagemap_size,
+                                           VIEW_pagemap_low,
+                                           VIEW_pagemap_high,
+                                           VIEW_pagemap_entry,
+                                           VIEW_pagemap_meta,
+                                           VIEW_pagemap_header,
+                                           VIEW_pagemap_zone,
+                                           VIEW_PAGE_SHIFT,
+                                           VIEW_BLOCK_SHIFT,
+                                           VIEW_BLOCK_META,
+                                           VIEW_BLOCK_HEADER,
+                                           VIEW_ARENA_GRANULE,
+                                           VIEW_cache,
+                                           VIEW_cache_layout,
+                                           VIEW_cache_name,
+                                           VIEW_cache_nodes,
+                                           VIEW_cache_node,
+                                           VIEW_cache_index,
+                                           VIEW_cache_alive,
+                                           VIEW_layout_stride,
+                                           VIEW_layout_objects,
+                                           VIEW_layout_order,
+                                           VIEW_slab,
+                                           VIEW_slab_state,
+                                           VIEW_slab_page,
+                                           VIEW_slot,
+                                           VIEW_slot_main,
+                                           VIEW_slot_spare,
+                                           VIEW_sheaf_size,
+                                           VIEW_sheaf_object,
+                                           VIEW_percpu_areas,
+                                           VIEW_percpu_rows,
+                                           VIEW_STOOK_AREA_SHIFT,
+                                           VIEW_SLOT_SHIFT,
+                                           VIEW_topology_nodes,
+                                           VIEW_cache_list_end,
+                                           VIEW_cache_object_size,
+                                           VIEW_cache_flags,
+                                           VIEW_block_state,
+                                           VIEW_BLOCK_RUNS,
+                                           VIEW_at_sheaf_closed,
+                                           VIEW_at_sheaf_none,
+                                           VIEW_SLAB_MIN,
+                                           VIEW_SLAB_NONE};
 
 static bool heap_check_view(const struct heap *heap, struct target_error *error)
 {
@@ -311,7 +311,13 @@ static enum heap_found heap_fill_cache(struct heap *heap, uint32_t index, uint64
         .cached_bytes_max = view_get(v, policy, VIEW_policy_cached_max),
         .account_key = view_get(v, view_field(v, copy, VIEW_cache_account), VIEW_account_key),
     };
-    cache->internal = (cache->flags & view_value(v, VIEW_CACHE_INTERNAL)) != 0;
+    cache->shadow =
+        view_knows(v, VIEW_at_shadow_use) && (cache->flags & view_value(v, VIEW_CACHE_SHADOW)) != 0;
+    if (view_knows(v, VIEW_at_shadow_use))
+        (void)target_take(heap->target,
+                          view_value(v, VIEW_at_shadow_use) + index * sizeof(cache->shadows),
+                          &cache->shadows);
+    cache->internal = cache->shadow || (cache->flags & view_value(v, VIEW_CACHE_INTERNAL)) != 0;
     cache->malloc = (cache->flags & view_value(v, VIEW_CACHE_MALLOC)) != 0;
     heap_fill_layout(v, view_field(v, copy, VIEW_cache_layout), cache);
     view_text(v, copy, VIEW_cache_name, cache->name);
@@ -354,16 +360,9 @@ static bool heap_read_caches(struct heap *heap)
 
 struct heap_cache *heap_cache_at(const struct heap *heap, uint32_t index)
 {
-    size_t low = 0, high = heap->caches;
+    size_t n = target_rows_to(heap->cache, heap->caches, index, index);
 
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (heap->cache[middle].index < index)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < heap->caches && heap->cache[low].index == index ? &heap->cache[low] : NULL;
+    return n > 0 && heap->cache[n - 1].index == index ? &heap->cache[n - 1] : NULL;
 }
 
 struct heap_cache *heap_cache_named(const struct heap *heap, const char *name)
@@ -408,6 +407,15 @@ static bool heap_sum_cache(struct heap_cache *cache, unsigned nodes)
     n->in_sheaves = heap_least(n->in_sheaves, out);
     n->active = out - n->in_sheaves;
     n->in_slabs = n->total - out;
+    if (cache->shadow) {
+        n->total -= n->active;
+        n->active = 0;
+        n->bytes.resident -= heap_least(cache->shadows, n->bytes.resident);
+    } else {
+        n->total += cache->shadows;
+        n->active += cache->shadows;
+        n->bytes.resident += cache->shadows * cache->stride;
+    }
     n->bytes.peak = pages << 12;
     n->bytes.in_use = heap_least(n->active * cache->object_size, n->bytes.resident);
     n->bytes.cached = heap_least((n->in_sheaves + n->in_slabs) * cache->object_size,
@@ -416,7 +424,15 @@ static bool heap_sum_cache(struct heap_cache *cache, unsigned nodes)
     return whole;
 }
 
-static void heap_add(struct heap_count *sum, const struct heap_count *n)
+void heap_add_bytes(struct heap_bytes *sum, const struct heap_bytes *bytes)
+{
+    sum->resident += bytes->resident;
+    sum->in_use += bytes->in_use;
+    sum->cached += bytes->cached;
+    sum->wasted += bytes->wasted;
+}
+
+void heap_add(struct heap_count *sum, const struct heap_count *n)
 {
     sum->active += n->active;
     sum->in_sheaves += n->in_sheaves;
@@ -427,10 +443,7 @@ static void heap_add(struct heap_count *sum, const struct heap_count *n)
     sum->empty += n->empty;
     sum->sheaves += n->sheaves;
     sum->barns += n->barns;
-    sum->bytes.resident += n->bytes.resident;
-    sum->bytes.in_use += n->bytes.in_use;
-    sum->bytes.cached += n->bytes.cached;
-    sum->bytes.wasted += n->bytes.wasted;
+    heap_add_bytes(&sum->bytes, &n->bytes);
 }
 
 /* Whether slabs or sheaves of a cache have come or gone since its structure was read. */

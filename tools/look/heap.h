@@ -7,9 +7,9 @@
  *     if (heap && heap_read(heap, &error))
  *         for (size_t i = 0; i < heap->caches; i++) ... heap->cache[i] ...
  *
- * heap_read() takes a snapshot.  A live target goes on meanwhile: a snapshot whose parts cannot have been there at one
- * time is read again, some times; what is still wrong then is within bounds, and heap->torn says how many caches that
- * concerns.  At rest the sums are those of the process's own report, exactly.
+ * heap_read() takes a snapshot while a live target runs.  It reads a snapshot again, some times, if its parts cannot have
+ * been there at one time.  Wrong values that remain are within bounds, and heap->torn says how many caches have them.  At
+ * rest the sums are those of the process's own report, exactly.
  */
 #ifndef STOOK_LOOK_HEAP_H
 #define STOOK_LOOK_HEAP_H
@@ -39,6 +39,10 @@ struct heap_count {
     struct heap_bytes bytes;
 };
 
+/* Without the peaks, whose sums mean nothing. */
+void heap_add_bytes(struct heap_bytes *sum, const struct heap_bytes *bytes);
+void heap_add(struct heap_count *sum, const struct heap_count *n);
+
 struct heap_node {
     uint64_t slabs, partial, empty, objects, out; /* out: with users, and in sheaves */
     uint64_t bytes, barn_full, barn_empty, barn_limit, barn_objects;
@@ -58,6 +62,10 @@ struct heap_cache {
     uint64_t address; /* of its struct stook_cache */
     uint32_t index;
     bool internal, malloc; /* the library's own; a size class of malloc */
+    bool
+        shadow; /* of samples alone, which are shown as objects of other caches (src/sample/shadow.h) */
+    uint64_t
+        shadows; /* its objects in shadow caches; of a shadow cache the bytes of those of others */
     uint32_t flags, closed;
     uint64_t object_size, align;
     uint32_t stride, order, min_order, slab_objects, min_objects, capacity, waste, room, lead;
@@ -215,7 +223,7 @@ struct heap_what {
     enum heap_state state;
     unsigned place;         /* HEAP_IN_CPU, HEAP_IN_BARN: the CPU, the node */
     uint32_t requested;     /* bytes asked for; 0: unknown */
-    uint32_t group, tag;    /* who is charged, which call site; 0: unknown */
+    uint32_t group, tag;    /* the group that is charged, the call site; 0: unknown */
     struct heap_who who[2]; /* allocated, freed: caches with STOOK_DEBUG=U, and the guard */
 };
 void heap_whatis(struct heap *heap, uint64_t address, struct heap_what *what);
@@ -233,8 +241,8 @@ struct heap_site {
 bool heap_site(struct heap *heap, uint32_t tag, struct heap_site *site);
 
 /*
- * Every call site that has allocated: what it has in use, and has allocated ever.  Of caches with tags these are exact.
- * Of others they follow from the samples of the process, if it takes some (docs/profile-samples.md); then HEAP_SAMPLED
+ * Every call site that has allocated: its bytes in use, and those that it ever allocated.  They are exact for caches with
+ * tags.  For others they follow from the samples of the process, if it takes some (docs/profile-samples.md); then HEAP_SAMPLED
  * is set in the tag.  False: there are none.
  */
 #define HEAP_SAMPLED 0x80000000u
@@ -264,5 +272,6 @@ void heap_each_block(struct heap *heap,
 /* The name of a slab's, an object's state: for people. */
 const char *heap_slab_state_name(const struct heap_slab *slab);
 const char *heap_state_name(enum heap_state state);
+const char *heap_state_word(enum heap_state state);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OBJECTS_DEPTH = 24, OBJECTS_TAG_DEPTH = 64 };
+enum { OBJECTS_DEPTH = 24 };
 
 const char *heap_state_name(enum heap_state state)
 {
@@ -20,6 +20,14 @@ const char *heap_state_name(enum heap_state state)
                                         "unknown"};
 
     return names[state];
+}
+
+const char *heap_state_word(enum heap_state state)
+{
+    static const char *const words[] = {"free",    "live", "cpu",    "barn",
+                                        "readers", "held", "unknown"};
+
+    return words[state];
 }
 
 /* ---- states ----------------------------------------------------------------------------------- */
@@ -35,7 +43,7 @@ static bool objects_out(struct heap *heap, const struct heap_cache *cache,
 
     if (view_value(v, VIEW_STOOK_ENCODED) == 0)
         return false;
-    if (slab->state == HEAP_SLAB_EMPTY) { /* whose marks mean nothing */
+    if (slab->state == HEAP_SLAB_EMPTY) { /* its marks are not valid */
         memset(out, 0, slab->objects);
         return true;
     }
@@ -202,33 +210,19 @@ static void objects_track(struct heap *heap, struct heap_what *what)
 static const struct heap_slab *objects_slab(const struct heap *heap, uint64_t address)
 {
     uint64_t page = (address - heap->base) >> 12;
-    size_t low = 0, high = heap->slabs;
+    size_t n = target_rows_to(heap->slab, heap->slabs, page, page);
 
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (heap->slab[middle].page <= page)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || heap->slab[low - 1].page + (1u << heap->slab[low - 1].order) <= page)
-        return NULL;
-    return &heap->slab[low - 1];
+    return n > 0 && heap->slab[n - 1].page + (1u << heap->slab[n - 1].order) > page
+               ? &heap->slab[n - 1]
+               : NULL;
 }
 
 static const struct heap_large *objects_large(const struct heap *heap, uint64_t address)
 {
-    size_t low = 0, high = heap->larges;
+    size_t n = target_rows_to(heap->large, heap->larges, address, address);
 
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (heap->large[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && address - heap->large[low - 1].address < heap->large[low - 1].bytes
-               ? &heap->large[low - 1]
+    return n > 0 && address - heap->large[n - 1].address < heap->large[n - 1].bytes
+               ? &heap->large[n - 1]
                : NULL;
 }
 
@@ -248,8 +242,7 @@ static void objects_owner(struct heap *heap, struct heap_what *what)
 {
     what->group = objects_number(heap, what->cache, what->slab, HEAP_GROUP, what->index);
     what->tag = objects_number(heap, what->cache, what->slab, HEAP_TAG, what->index);
-    if (view_knows(&heap->view, VIEW_CACHE_SHADOW) &&
-        (what->cache->flags & view_value(&heap->view, VIEW_CACHE_SHADOW)))
+    if (what->cache->shadow)
         heap_sample_describe(
             heap, objects_column(heap, what->cache, what->slab, HEAP_TRACK, what->index), what);
     else
@@ -401,7 +394,7 @@ bool heap_site(struct heap *heap, uint32_t tag, struct heap_site *site)
     const struct view *v = &heap->view;
     unsigned shift = (unsigned)view_value(v, VIEW_TAG_CHUNK_SHIFT),
              row = (unsigned)view_value(v, VIEW_ROWS_LARGE);
-    uint64_t chunk, record, kind, value, file = 0, function = 0, stack = 0, depth = 0;
+    uint64_t chunk, record, kind, value, file = 0, function = 0;
 
     *site = (struct heap_site){0};
     if (tag & HEAP_SAMPLED)
@@ -427,13 +420,5 @@ bool heap_site(struct heap *heap, uint32_t tag, struct heap_site *site)
     }
     site->frames[0] = value;
     site->depth = 1;
-    if (kind != view_value(v, VIEW_TAG_STACK) ||
-        !view_read(v, heap->target, record, VIEW_tag_record_stack, &stack) ||
-        !target_take(heap->target, stack, &depth) || depth == 0)
-        return true;
-    if (depth > OBJECTS_TAG_DEPTH)
-        depth = OBJECTS_TAG_DEPTH;
-    if (target_take_some(heap->target, stack + 8, site->frames, depth))
-        site->depth = (unsigned)depth;
     return true;
 }

@@ -80,7 +80,6 @@ struct samples_site {
     struct heap_tag tag;
     bool typed;
     uint32_t cache;
-    uint64_t own; /* of the objects in use, the samples: they lie in shadow caches */
 };
 
 /* Of what a process claims, as a count. */
@@ -96,9 +95,7 @@ static struct samples_site samples_one(const struct heap *heap, double one, uint
     uint64_t came = view_get(v, record, VIEW_site_came_objects),
              went = view_get(v, record, VIEW_site_went_objects),
              came_bytes = view_get(v, record, VIEW_site_came_bytes),
-             went_bytes = view_get(v, record, VIEW_site_went_bytes),
-             samples = view_get(v, record, VIEW_site_came),
-             gone = view_get(v, record, VIEW_site_went);
+             went_bytes = view_get(v, record, VIEW_site_went_bytes);
     struct samples_site site = {.typed = view_get(v, record, VIEW_site_kind) ==
                                          view_value(v, VIEW_SITE_TYPED),
                                 .cache = (uint32_t)view_get(v, record, VIEW_site_cache)};
@@ -110,11 +107,10 @@ static struct samples_site samples_one(const struct heap *heap, double one, uint
         site.tag.objects = samples_round((double)(came - went) / one);
     if (came_bytes > went_bytes)
         site.tag.bytes = came_bytes - went_bytes;
-    site.own = samples > gone ? samples - gone : 0;
     return site;
 }
 
-/* Of a cache: the bytes that its typed sites allocated ever; its objects in use but for those of other sites. */
+/* Of a cache: the bytes that its typed sites ever allocated; its objects in use except those of other sites. */
 struct samples_cache {
     double sum, active;
 };
@@ -135,8 +131,8 @@ static void samples_add(const struct heap *heap, const struct samples_site *site
 
     if (of && site->typed)
         of->sum += (double)site->tag.bytes_ever;
-    else if (of && site->tag.objects > site->own)
-        of->active -= (double)(site->tag.objects - site->own);
+    else if (of)
+        of->active -= (double)site->tag.objects;
 }
 
 static void samples_share(const struct heap *heap, struct samples_site *site,
@@ -189,7 +185,8 @@ void heap_sample_describe(struct heap *heap, uint64_t at, struct heap_what *what
     char room[SAMPLES_RECORD];
     struct view_part record;
     struct samples_table table;
-    uint64_t key, number;
+    const struct heap_cache *shown;
+    uint64_t key, number, cache;
 
     if (!at || !view_read(v, heap->target, at, VIEW_shadow_key, &key) ||
         (key ^ view_value(v, VIEW_SHADOW_KEY)) != what->start ||
@@ -198,6 +195,11 @@ void heap_sample_describe(struct heap *heap, uint64_t at, struct heap_what *what
         (record = samples_read(heap, &table, number, &room)).size == 0 ||
         !view_read(v, heap->target, at, VIEW_shadow_born, &who->born))
         return;
+    if (view_read(v, heap->target, at, VIEW_shadow_cache, &cache) &&
+        (shown = heap_cache_at(heap, (uint32_t)cache)) != NULL) {
+        what->cache = shown;
+        what->bytes = shown->object_size;
+    }
     who->known = true;
     who->cpu = HEAP_NO_CPU;
     who->thread = (uint32_t)view_get(v, record, VIEW_site_thread);

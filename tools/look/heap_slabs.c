@@ -2,8 +2,8 @@
 /*
  * heap_slabs.c - slabs and large objects, from the page map.
  *
- * It is a walk over tables and follows no list: what is torn is a slab here and there.  Blocks of spans are passed by, as
- * their part of the tables may never have been touched.
+ * It walks over tables and follows no list, so at most single slabs are torn.  It skips blocks of spans, whose part of the
+ * tables may never have been touched.
  */
 #include "look/heap_own.h"
 
@@ -201,14 +201,6 @@ static bool slabs_read_batch(struct heap *heap, struct slabs_block *block, size_
     return true;
 }
 
-static int slabs_order(const void *a, const void *b)
-{
-    uint64_t x = ((const struct heap_large *)a)->address,
-             y = ((const struct heap_large *)b)->address;
-
-    return x < y ? -1 : x > y;
-}
-
 bool heap_read_slabs(struct heap *heap)
 {
     const struct view *v = &heap->view;
@@ -243,7 +235,7 @@ bool heap_read_slabs(struct heap *heap)
     if (!slabs_read_batch(heap, block, n))
         return false;
     if (heap->larges > 0)
-        qsort(heap->large, heap->larges, sizeof(*heap->large), slabs_order);
+        qsort(heap->large, heap->larges, sizeof(*heap->large), target_by_number);
     return !heap->target->over;
 }
 

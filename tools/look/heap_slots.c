@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap_slots.c - what CPUs and barns have in their sheaves.
+ * heap_slots.c - the sheaves of CPUs and barns.
  */
 #include "look/heap_own.h"
 
@@ -169,14 +169,6 @@ static uint64_t sheaf_barn(struct heap *heap, const struct heap_cache *cache, un
     return full;
 }
 
-static int sheaf_order(const void *a, const void *b)
-{
-    uint64_t x = ((const struct heap_sheaf_object *)a)->address,
-             y = ((const struct heap_sheaf_object *)b)->address;
-
-    return x < y ? -1 : x > y;
-}
-
 void heap_load_sheaves(struct heap *heap)
 {
     struct heap_own *own = heap->own;
@@ -199,7 +191,7 @@ void heap_load_sheaves(struct heap *heap)
             sheaf_load_chain(heap, sheaf_barn(heap, cache, node), HEAP_IN_BARN, node);
     }
     if (own->sheaf_objects > 0)
-        qsort(own->sheaf_object, own->sheaf_objects, sizeof(*own->sheaf_object), sheaf_order);
+        qsort(own->sheaf_object, own->sheaf_objects, sizeof(*own->sheaf_object), target_by_number);
 }
 
 const struct heap_sheaf_object *heap_in_sheaf(struct heap *heap, uint64_t object)
@@ -210,7 +202,7 @@ const struct heap_sheaf_object *heap_in_sheaf(struct heap *heap, uint64_t object
     return heap->own->sheaf_objects == 0
                ? NULL
                : bsearch(&key, heap->own->sheaf_object, heap->own->sheaf_objects, sizeof(key),
-                         sheaf_order);
+                         target_by_number);
 }
 
 void heap_forget_sheaves(struct heap *heap)

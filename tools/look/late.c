@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * late.c - keeps words that pointed to no object in use, and follows those that a later snapshot
+ * shows to be objects.
+ */
 #include "look/late.h"
 
 #include "look/heap_own.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * leaks.c - searches a target for objects that nothing points to: its objects, its roots, and what
+ * was found.
+ */
 #include "look/leaks.h"
 
 #include "look/heap_own.h"
@@ -320,10 +324,7 @@ static void leaks_found(uint64_t address, uint64_t size, uint32_t number, uint32
     leaks->sum[kind].bytes += size;
     if (kind == REACH_IN_REACH && !leaks->all)
         return;
-    if (leaks->objects == leaks->room) {
-        leaks->room = leaks->room ? 2 * leaks->room : 1024;
-        leaks->object = target_need(realloc(leaks->object, leaks->room * sizeof(*leaks->object)));
-    }
+    leaks->object = target_row(leaks->object, leaks->objects, sizeof(*leaks->object));
     object = &leaks->object[leaks->objects++];
     *object = (struct leaks_object){
         .address = address,

@@ -22,7 +22,7 @@ struct leaks_object {
 
 struct leaks {
     struct leaks_object *object; /* not REACH_IN_REACH unless all are asked for; by address */
-    size_t objects, room;
+    size_t objects;
     struct {
         uint64_t objects, bytes;
     } sum[REACH_KINDS];

@@ -41,7 +41,7 @@ struct reach {
     uint32_t *page;        /* a page of that range: 1 + its run; 0: none */
     struct reach_run *run; /* in order of address */
     uint32_t runs, objects;
-    size_t room_runs, room_objects;
+    size_t room_objects;
     uint8_t *state;   /* an object: enum reach_state */
     uint32_t *work;   /* objects whose contents are still to be read */
     uint32_t working; /* how many */
@@ -81,10 +81,7 @@ bool reach_add(struct reach *reach, uint64_t pages, uint64_t bytes, uint64_t sta
     if (pages < reach->last || bytes > reach->end - pages || pages >= reach->end ||
         reach->objects + (uint64_t)objects > UINT32_MAX / 2)
         return false;
-    if (reach->runs == reach->room_runs) {
-        reach->room_runs = reach->room_runs ? 2 * reach->room_runs : 1024;
-        reach->run = target_need(realloc(reach->run, reach->room_runs * sizeof(*reach->run)));
-    }
+    reach->run = target_row(reach->run, reach->runs, sizeof(*reach->run));
     if (reach->objects + (size_t)objects > reach->room_objects) {
         reach->room_objects = 2 * reach->room_objects + objects + 4096;
         reach->state = target_need(realloc(reach->state, reach->room_objects));

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * stop.c - stops all threads of a process by ptrace, and reads their registers.
+ */
 #include "look/stop.h"
 
 #include <dirent.h>
@@ -43,11 +46,11 @@ struct stop {
     bool execs; /* … since one of them becomes another program */
 };
 
-static bool stop_knows(const struct stop *stop, int number)
+bool stop_has(const struct stop *stop, int number, bool stopped)
 {
     for (size_t i = 0; i < stop->threads; i++)
         if (stop->thread[i].number == number)
-            return true;
+            return stop->thread[i].stopped || !stopped;
     return false;
 }
 
@@ -108,8 +111,7 @@ static int stop_round(struct stop *stop, int pid)
         return -1;
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
         int number = atoi(entry->d_name);
-        struct stop_thread *more;
-        if (number <= 0 || stop_knows(stop, number))
+        if (number <= 0 || stop_has(stop, number, false))
             continue;
         if (!stop->ends && ptrace(PTRACE_SEIZE, number, NULL, NULL) != 0) {
             int error = errno;
@@ -119,10 +121,7 @@ static int stop_round(struct stop *stop, int pid)
             errno = error;
             return -1;
         }
-        more = realloc(stop->thread, (stop->threads + 1) * sizeof(*more));
-        if (!more)
-            break;
-        stop->thread = more;
+        stop->thread = target_row(stop->thread, stop->threads, sizeof(*stop->thread));
         stop->thread[stop->threads++] = (struct stop_thread){.number = number};
         if (!stop->ends)
             (void)ptrace(PTRACE_INTERRUPT, number, NULL, NULL);
@@ -135,13 +134,9 @@ static int stop_round(struct stop *stop, int pid)
 
 struct stop *stop_begin(int pid, struct target_error *error)
 {
-    struct stop *stop = calloc(1, sizeof(*stop));
+    struct stop *stop = target_need(calloc(1, sizeof(*stop)));
     int more;
 
-    if (!stop) {
-        (void)target_fail(error, "no memory");
-        return NULL;
-    }
     while ((more = stop_round(stop, pid)) > 0) /* a thread that ran may have made others */
         ;
     if (more == 0 && stop->threads > 0)
@@ -172,13 +167,9 @@ void stop_end(struct stop *stop)
 
 struct stop *stop_at_end(int pid, int first)
 {
-    struct stop *stop = calloc(1, sizeof(*stop));
+    struct stop *stop = target_need(calloc(1, sizeof(*stop)));
 
-    if (!stop || !(stop->thread = malloc(sizeof(*stop->thread)))) {
-        free(stop);
-        (void)ptrace(PTRACE_DETACH, first, NULL, NULL);
-        return NULL;
-    }
+    stop->thread = target_row(NULL, 0, sizeof(*stop->thread));
     stop->ends = true;
     stop->thread[stop->threads++] = (struct stop_thread){.number = first, .stopped = true};
     while (stop_round(stop, pid) > 0)
@@ -187,14 +178,6 @@ struct stop *stop_at_end(int pid, int first)
         return stop;
     stop_end(stop);
     return NULL;
-}
-
-bool stop_has(const struct stop *stop, int number)
-{
-    for (size_t i = 0; i < stop->threads; i++)
-        if (stop->thread[i].number == number)
-            return stop->thread[i].stopped;
-    return false;
 }
 
 /* A word of a thread's registers. */
@@ -215,7 +198,7 @@ long stop_call(int number)
 
 uint64_t stop_stack(const struct stop *stop, int pid)
 {
-    return stop_has(stop, pid) ? stop_word(pid, STOP_STACK) : UINT64_MAX;
+    return stop_has(stop, pid, true) ? stop_word(pid, STOP_STACK) : UINT64_MAX;
 }
 
 void stop_registers(const struct stop *stop, void (*fn)(const uint64_t *words, size_t n, void *arg),

@@ -17,11 +17,11 @@ struct stop *stop_begin(int pid, struct target_error *error);
 void stop_end(struct stop *stop);
 /*
  * The same of a process that this one traces and one of whose threads, `first`, is at PTRACE_EVENT_EXIT: the others come
- * there, too.  NULL: they do not, since that thread ends for another one's execve().
+ * there, too.  NULL: they do not, since another thread of the process is in execve().
  */
 struct stop *stop_at_end(int pid, int first);
-/* Whether a thread has stopped. */
-bool stop_has(const struct stop *stop, int number);
+/* Whether a thread is one of these; `stopped`: and has stopped. */
+bool stop_has(const struct stop *stop, int number, bool stopped);
 /* The main thread's stack pointer; UINT64_MAX: it is not known. */
 uint64_t stop_stack(const struct stop *stop, int pid);
 /* The system call that a traced thread, which has stopped, is in; -1: it is not known. */

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * target.c - keeps the pages that were read of a target, within a budget of memory and time, and
+ * lists the processes of this host.
+ */
 #include "look/target.h"
 
 #include <ctype.h>
@@ -24,6 +28,29 @@ enum {
 };
 #define TARGET_LEAST (UINT64_C(64) << 20) /* a budget, with an eighth of the process … */
 #define TARGET_MOST (UINT64_C(2) << 30)   /* … up to this */
+
+/* ---- memory of this process ------------------------------------------------------------------- */
+
+void *target_need(void *memory)
+{
+    if (!memory) {
+        fputs("stook: out of memory\n", stderr);
+        exit(1);
+    }
+    return memory;
+}
+
+void *target_row(void *rows, size_t n, size_t size)
+{
+    return (n & (n - 1)) == 0 ? target_need(realloc(rows, (n ? 2 * n : 1) * size)) : rows;
+}
+
+int target_by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
 
 /* ---- the budget ------------------------------------------------------------------------------- */
 
@@ -127,13 +154,6 @@ static void cache_clear(struct target_cache *cache)
     cache->used = cache->taken = cache->nexpected = 0;
 }
 
-static int cache_order(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
 /* Reads what is expected and not there yet. */
 static void cache_fill(struct target *target)
 {
@@ -142,7 +162,7 @@ static void cache_fill(struct target *target)
     static bool got[CACHE_EXPECTED];
     size_t n = 0;
 
-    qsort(cache->expected, cache->nexpected, sizeof(cache->expected[0]), cache_order);
+    qsort(cache->expected, cache->nexpected, sizeof(cache->expected[0]), target_by_number);
     for (size_t i = 0; i < cache->nexpected; i++) {
         uint64_t page = cache->expected[i];
         if ((n > 0 && cache->expected[n - 1] == page) || cache_place(cache, page)->address)
@@ -258,20 +278,11 @@ bool target_read_text(struct target *target, uint64_t address, char *to, size_t 
 
 /* ---- the target ------------------------------------------------------------------------------- */
 
-void *target_need(void *memory)
-{
-    if (!memory) {
-        fputs("stook: out of memory\n", stderr);
-        exit(1);
-    }
-    return memory;
-}
-
 bool target_fail(struct target_error *error, const char *format, ...)
 {
     va_list args;
 
-    error->refused = error->damaged = false;
+    error->idle = error->refused = error->damaged = false;
     va_start(args, format);
     vsnprintf(error->text, sizeof(error->text), format, args);
     va_end(args);
@@ -286,8 +297,8 @@ bool target_damaged(const struct target *target, struct target_error *error)
     return false;
 }
 
-/* A file that is mapped here, a core file or a program of the process's, may be cut short by its owner: what was cut off is
- * zeros, and not the end of this program. */
+/* A mapped file (a core file, a program of the process) may be truncated by its owner.  This maps zeros there, so that the
+ * access does not end this program. */
 static void target_file_was_cut(int number, siginfo_t *info, void *context)
 {
     uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE),
@@ -362,17 +373,14 @@ void target_for_each_process(bool (*fn)(int pid, void *arg), void *arg)
 {
     DIR *proc = opendir("/proc");
     int *pids = NULL;
-    size_t n = 0, room = 0;
+    size_t n = 0;
 
     if (!proc)
         return;
     for (struct dirent *entry; (entry = readdir(proc)) != NULL;) {
         if (!isdigit((unsigned char)entry->d_name[0]))
             continue;
-        if (n == room) {
-            room = room ? 2 * room : 256;
-            pids = target_need(realloc(pids, room * sizeof(*pids)));
-        }
+        pids = target_row(pids, n, sizeof(*pids));
         pids[n++] = atoi(entry->d_name);
     }
     closedir(proc);

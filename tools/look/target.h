@@ -21,13 +21,31 @@
 
 enum { TARGET_PAGE = 4096, TARGET_ERROR = 512, TARGET_NAME = 64 };
 
+/* The memory, or the command ends; room for one more of n rows of `size` bytes, in rows that were made so. */
+void *target_need(void *memory);
+void *target_row(void *rows, size_t n, size_t size);
+/* Of n rows in the order of `field`, those up to `most`. */
+#define target_rows_to(rows, n, field, most)                                                       \
+    ({                                                                                             \
+        size_t low_ = 0, high_ = (n), middle_;                                                     \
+        while (low_ < high_) {                                                                     \
+            middle_ = low_ + (high_ - low_) / 2;                                                   \
+            if ((rows)[middle_].field <= (most))                                                   \
+                low_ = middle_ + 1;                                                                \
+            else                                                                                   \
+                high_ = middle_;                                                                   \
+        }                                                                                          \
+        low_;                                                                                      \
+    })
+/* For qsort() and bsearch() of rows that begin with a number. */
+int target_by_number(const void *a, const void *b);
+
 struct target_error {
     char text[TARGET_ERROR];
+    bool idle;    /* the process has Stook, and has allocated nothing with it */
     bool refused; /* the kernel does not let this process look into that one */
     bool damaged; /* what the library says of itself there cannot be */
 };
-/* What malloc() and its like gave; NULL ends this process with a message. */
-void *target_need(void *memory);
 /* For `return target_fail(error, "...", ...)`. */
 bool target_fail(struct target_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * target_core.c - reads a core file: its notes, its segments, and the files that were mapped.
+ */
 #include "look/target_core.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -86,16 +89,9 @@ static const char *core_map(const char *path, size_t *size, struct stat *st, int
 
 static const struct core_part *core_part(const struct core *core, uint64_t address)
 {
-    size_t low = 0, high = core->parts;
+    size_t n = target_rows_to(core->part, core->parts, begin, address);
 
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (core->part[middle].begin <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && address < core->part[low - 1].end ? &core->part[low - 1] : NULL;
+    return n > 0 && address < core->part[n - 1].end ? &core->part[n - 1] : NULL;
 }
 
 /* The first page of it, where the core has that: it has the build's number, and is not written to. */
@@ -376,8 +372,7 @@ static void core_note(struct core *core, struct target *target, uint32_t type, c
             target->pid = status.pr_pid;
     }
     if (type == NT_PRSTATUS || type == NT_FPREGSET || type == NT_X86_XSTATE) {
-        if (core->notes % 64 == 0)
-            core->note = target_need(realloc(core->note, (core->notes + 64) * sizeof(*core->note)));
+        core->note = target_row(core->note, core->notes, sizeof(*core->note));
         core->note[core->notes].at = note;
         core->note[core->notes++].size = size;
     }
@@ -440,8 +435,7 @@ static const struct core_part *core_named(const struct core_part *part, size_t n
     return NULL;
 }
 
-/* Headers and names of files become one list without overlaps: what has a header is as that says; of the rest only
- * the file is known. */
+/* Merges headers and names of files into one list without overlaps.  Of a part without a header only the file is known. */
 static void core_join(struct core *core, struct core_part *load, size_t loads)
 {
     struct core_part *named = core->part;

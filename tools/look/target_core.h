@@ -2,8 +2,8 @@
 /*
  * target_core.h - the memory of a process that has ended, from its core file: the kernel's, or gcore's.
  *
- * What a core leaves out comes from the files that were mapped, if they are here and the same builds; but never what the
- * process could write to: of that no file knows the contents.
+ * Parts that a core leaves out come from the mapped files, if these are here and the same builds.  Memory that the process
+ * could write to never comes from a file.
  */
 #ifndef STOOK_LOOK_TARGET_CORE_H
 #define STOOK_LOOK_TARGET_CORE_H

@@ -23,8 +23,9 @@ enum {
 struct pid {
     int folder; /* in /proc: it stays the process's that it was opened of, whatever its number becomes */
     int pagemap; /* -1: it cannot be read */
-    /* Of the memory that belongs to no file and to this process alone: begin, end, in the order of addresses. */
-    uint64_t (*own)[2];
+    struct pid_part {
+        uint64_t begin, end;
+    } * own; /* memory that belongs to no file and to this process alone, in the order of addresses */
     size_t owns;
     uint64_t listed; /* target->time when that was read */
 };
@@ -133,40 +134,27 @@ static bool pid_mappings(struct target *target,
 static bool pid_list_own(const struct target_mapping *mapping, void *arg)
 {
     struct pid *pid = arg;
-    void *more;
 
     if (!mapping->read || mapping->shared || mapping->inode != 0 ||
         strncmp(mapping->path, "[v", 2) == 0)
         return true; /* of [vvar] and [vdso] the kernel has no words */
-    if (pid->owns % 256 == 0) {
-        more = realloc(pid->own, (pid->owns + 256) * sizeof(*pid->own));
-        if (!more)
-            return false;
-        pid->own = more;
-    }
-    pid->own[pid->owns][0] = mapping->begin;
-    pid->own[pid->owns++][1] = mapping->end;
+    pid->own = target_row(pid->own, pid->owns, sizeof(*pid->own));
+    pid->own[pid->owns++] = (struct pid_part){mapping->begin, mapping->end};
     return true;
 }
 
 static bool pid_is_own(struct target *target, uint64_t page)
 {
     struct pid *pid = target->own;
-    size_t low = 0, high;
+    size_t n;
 
     if (pid->listed != target->time) {
         pid->owns = 0;
         pid->listed = target->time;
         (void)pid_mappings(target, pid_list_own, pid);
     }
-    for (high = pid->owns; low < high;) {
-        size_t middle = (low + high) / 2;
-        if (pid->own[middle][1] <= page)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < pid->owns && pid->own[low][0] <= page;
+    n = target_rows_to(pid->own, pid->owns, begin, page);
+    return n > 0 && page < pid->own[n - 1].end;
 }
 
 static bool pid_words(struct target *target, uint64_t page, uint64_t *word, size_t n)

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * view.c - finds the library's description in a target, checks it, and reads fields by it.
+ */
 #include "look/view.h"
 
 #include "look/target_core.h"
@@ -284,12 +287,7 @@ static bool find_add(const struct target_mapping *mapping, void *arg)
     if (mapping->offset != 0 || mapping->inode == 0 || !mapping->read || mapping->shared ||
         files->n == FIND_FILES)
         return files->n < FIND_FILES;
-    if (files->n % 64 == 0) {
-        file = realloc(files->file, (files->n + 64) * sizeof(*file));
-        if (!file)
-            return false;
-        files->file = file;
-    }
+    files->file = target_row(files->file, files->n, sizeof(*file));
     file = &files->file[files->n++];
     file->base = mapping->begin;
     strncpy(file->path, mapping->path, sizeof(file->path) - 1);
@@ -339,10 +337,11 @@ bool view_find(struct view *view, struct target *target, struct target_error *er
     if (!target->live && (found == LOAD_NOT_STARTED || found == LOAD_BROKEN))
         return target_fail(error, "the core file of process %d (%s) lacks the library's data: %s",
                            target->pid, target->name, target_core_lacks);
-    if (found == LOAD_NOT_STARTED)
-        return target_fail(error,
-                           "process %d (%s) has Stook, but has allocated nothing with it yet",
-                           target->pid, target->name);
+    if (found == LOAD_NOT_STARTED) {
+        (void)target_fail(error, "process %d (%s) has Stook, but has allocated nothing with it yet",
+                          target->pid, target->name);
+        return !(error->idle = true);
+    }
     if (found == LOAD_UNKNOWN)
         return target_fail(
             error,
@@ -353,19 +352,6 @@ bool view_find(struct view *view, struct target *target, struct target_error *er
         return target_damaged(target, error);
     return target_fail(error, "the description of Stook in process %d (%s) cannot be read",
                        target->pid, target->name);
-}
-
-bool view_has_library(struct target *target)
-{
-    struct find_files files;
-    uint64_t note;
-    bool any = false;
-
-    find_files(target, &files);
-    for (size_t i = 0; i < files.n && !any; i++)
-        any = find_own_note(target, files.file[i].base, &note);
-    free(files.file);
-    return any;
 }
 
 bool view_holds(const struct view *view, struct target *target)

@@ -53,13 +53,11 @@ struct view {
 bool view_find(struct view *view, struct target *target, struct target_error *error);
 /* Whether it is still there: false when the process has become another program. */
 bool view_holds(const struct view *view, struct target *target);
-/* The target runs a program on Stook at all; said when view_find() is false. */
-bool view_has_library(struct target *target);
 
 /*
- * The build ID of the file that a mapping is of, in hexadecimal, or "": from its note in the target's memory, since the file
- * of that name may be another build by now, or in another container.  For each mapping in the order of addresses, with *build
- * from {0} on; the text is valid until the next call.
+ * The build ID of a mapping's file, in hexadecimal, or "".  It is read from the note in the target's memory, since the file of
+ * that name may be another build by now, or in another container.  The caller passes the mappings in the order of addresses,
+ * and *build is {0} at first.  The text is valid until the next call.
  */
 enum { VIEW_BUILD_ID = 64 };
 struct view_build {

@@ -2,10 +2,10 @@
 /*
  * watch.h - an end for what waits for the process that is looked at, or for a file that it names.
  *
- * A page that the process serves itself (userfaultfd), or a file system that it does (FUSE), can keep a reader for ever,
- * where only a fatal signal reaches it.  So a second thread looks whether the first one gets on: between watch_begin()
- * and watch_end(), when it neither takes a step nor uses CPU time for some seconds, the command ends with a message.
- * Commands that look into many processes read them in a child instead (apart.h).
+ * A page that the process serves itself (userfaultfd), or a file system that it serves (FUSE), can block a reader without
+ * end, and only a fatal signal reaches it.  So a second thread polls the first one between watch_begin() and watch_end().  If
+ * that makes no step and uses no CPU time for some seconds, the command ends with a message.  Commands that read many
+ * processes read them in a child instead (apart.h).
  */
 #ifndef STOOK_LOOK_WATCH_H
 #define STOOK_LOOK_WATCH_H

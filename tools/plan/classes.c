@@ -34,7 +34,7 @@ struct classes_sum {
     unsigned before[CLASSES], after[CLASSES], links[CLASSES_PLACES];
     unsigned places[CLASSES_METADATA][CLASSES_PLACES];
     double saved[CLASSES_METADATA], outside[CLASSES_METADATA];
-    unsigned long long active;
+    uint64_t active;
 };
 
 /* What an array of so many bytes takes of the kernel's caches of round sizes. */
@@ -130,10 +130,9 @@ static void classes_line(const struct classes_cache *c)
 {
     const struct layout *layout = &c->links.without.layout;
 
-    printf("%-24s %6zu %5zu %6u %2u %5u %8llu  %-11s %-11s", c->cache->name, c->cache->size,
-           c->cache->align, layout->stride, layout->order, layout->objects,
-           (unsigned long long)c->cache->active, classes_names[c->after],
-           plan_place_names[classes_place(&c->links, LAYOUT_LINK)]);
+    printf("%-24s %6zu %5zu %6u %2u %5u %8lu  %-11s %-11s", c->cache->name, c->cache->size,
+           c->cache->align, layout->stride, layout->order, layout->objects, c->cache->active,
+           classes_names[c->after], plan_place_names[classes_place(&c->links, LAYOUT_LINK)]);
     for (int i = 0; i < CLASSES_METADATA; i++)
         printf("  %-11s %9.0f", plan_place_names[classes_place(&c->metadata[i], LAYOUT_GROUP)],
                c->saved[i]);
@@ -172,7 +171,7 @@ static void classes_print_sum(const struct classes_sum *sum, bool sized)
         printf("\n%u bytes an object: ", classes_bytes[i]);
         classes_places_line(sum->places[i]);
         printf(
-            "  %.0f bytes in arrays outside for %llu active objects, %.0f of them saved (%.1f %%)\n",
+            "  %.0f bytes in arrays outside for %lu active objects, %.0f of them saved (%.1f %%)\n",
             sum->outside[i], sum->active, sum->saved[i],
             sum->outside[i] > 0 ? 100 * sum->saved[i] / sum->outside[i] : 0.0);
     }
@@ -184,30 +183,19 @@ static void classes_print_sum(const struct classes_sum *sum, bool sized)
 
 /* ---- JSON ------------------------------------------------------------------------------------- */
 
-static void classes_json_name(const char *name)
-{
-    putchar('"');
-    for (; *name; name++) {
-        if (*name == '"' || *name == '\\')
-            putchar('\\');
-        putchar(*name);
-    }
-    putchar('"');
-}
-
 static void classes_json_cache(const struct classes_cache *c)
 {
     const struct layout *layout = &c->links.without.layout;
 
     fputs("    {\"name\": ", stdout);
-    classes_json_name(c->cache->name);
+    output_string(stdout, c->cache->name);
     printf(", \"size\": %zu, \"align\": %zu, \"writable\": %s, \"stride\": %u, "
-           "\"listed_stride\": %zu, \"order\": %u, \"objects\": %u, \"active\": %llu, "
+           "\"listed_stride\": %zu, \"order\": %u, \"objects\": %u, \"active\": %lu, "
            "\"link_class\": \"%s\", \"link_class_before\": \"%s\", \"link_place\": \"%s\", "
            "\"link_extra\": %.12g",
            c->cache->size, c->cache->align, c->cache->constructed ? "false" : "true",
-           layout->stride, c->cache->stride, layout->order, layout->objects,
-           (unsigned long long)c->cache->active, classes_names[c->after], classes_names[c->before],
+           layout->stride, c->cache->stride, layout->order, layout->objects, c->cache->active,
+           classes_names[c->after], classes_names[c->before],
            plan_place_names[classes_place(&c->links, LAYOUT_LINK)], c->links.extra);
     for (int i = 0; i < CLASSES_METADATA; i++)
         printf(", \"metadata_%u\": {\"place\": \"%s\", \"extra_bytes_per_object\": %.12g, "
@@ -228,7 +216,7 @@ static void classes_json_counts(const char *name, const char *const *names, cons
 
 static void classes_json_sum(const struct classes_sum *sum)
 {
-    printf("\n  ],\n  \"sum\": {\n    \"caches\": %u, \"left_out\": %u, \"active\": %llu,\n    ",
+    printf("\n  ],\n  \"sum\": {\n    \"caches\": %u, \"left_out\": %u, \"active\": %lu,\n    ",
            sum->caches, sum->left_out, sum->active);
     classes_json_counts("link_classes_before", classes_names, sum->before, 0, CLASSES);
     printf(",\n    ");

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * plan.c - plans a layout with its columns, without them and with them outside, and says why each
+ * place was chosen.
+ */
 #include "plan/plan.h"
+
+#include "page/pagemap.h"
 
 #include <string.h>
 
 const char *const plan_column_names[LAYOUT_COLUMNS] = {
-#define PLAN_ROW(id, name, letter, fill, bytes) [LAYOUT_##id] = (name),
+#define PLAN_ROW(id, name, letter, bytes) [LAYOUT_##id] = (name),
     PLAN_COLUMNS(PLAN_ROW)
 #undef PLAN_ROW
 };
@@ -19,13 +25,43 @@ bool plan_writable(const struct plan_options *options)
     return !options->ctor && !options->typesafe && !options->poison;
 }
 
+static void plan_account(const struct layout *layout, const struct layout_request *request,
+                         bool min, struct layout_account *account)
+{
+    unsigned shift = request->page_shift ? request->page_shift : PAGE_SHIFT;
+    uint64_t objects = layout_slab_objects(layout, min);
+
+    *account = (struct layout_account){
+        .slab = (uint64_t)1 << (shift + (min ? layout->min_order : layout->order)),
+        .objects = objects * request->size,
+        .descriptor = LAYOUT_DESCRIPTOR,
+        .columns_outside = layout->marks * objects,
+    };
+    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
+        const struct layout_column *column = &layout->column[min][i];
+        uint64_t bytes = objects * column->element;
+        if (!column->element || column->place == LAYOUT_FREE)
+            continue;
+        if (column->outside)
+            account->columns_outside += bytes;
+        else if (column->stride == layout->stride && column->offset < layout->stride)
+            account->columns_inside += bytes;
+        else
+            account->columns_leftover += bytes;
+    }
+    account->rounding = objects * layout->stride - account->objects - account->columns_inside;
+    account->leftover = account->slab - objects * layout->stride - account->columns_leftover;
+    account->gaps_outside =
+        layout_meta(layout, min, true) - LAYOUT_DESCRIPTOR - account->columns_outside;
+}
+
 static bool plan_variant_make(struct plan_variant *variant)
 {
     struct layout *layout = &variant->layout;
 
     if (!layout_plan_columns(layout, &variant->request))
         return false;
-    layout_account(layout, &variant->request, false, &variant->account);
+    plan_account(layout, &variant->request, false, &variant->account);
     variant->bytes =
         (double)(variant->account.slab + layout_meta(layout, false, true)) / layout->objects;
     return true;
@@ -48,7 +84,7 @@ bool plan_make(struct plan *plan, const struct plan_options *options)
     };
     plan->without.request = *request;
     memcpy(request->element, options->element, sizeof(request->element));
-    if (options->library) { /* whose slabs have links in any case */
+    if (options->library) { /* its slabs have links in any case */
         request->element[LAYOUT_LINK] = LAYOUT_LINK_SIZE;
         plan->without.request.element[LAYOUT_LINK] =
             options->element[LAYOUT_LINK] ? 0 : LAYOUT_LINK_SIZE;

@@ -5,25 +5,25 @@
 #ifndef STOOK_TOOL_PLAN_H
 #define STOOK_TOOL_PLAN_H
 
-#include "plan/account.h"
+#include "slab/layout.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 
 enum { PLAN_ORDER_AUTO = -1 };
 
-/* The columns, in the order of enum layout_which: name, letter and colour in pictures, usual bytes. */
+/* The columns, in the order of enum layout_which: name, letter in drawings, usual bytes. */
 #define PLAN_COLUMNS(X)                                                                            \
-    X(GROUP, "group", 'G', "#e07a2f", 8)                                                           \
-    X(TAG, "tag", 'T', "#8a4fbf", 8)                                                               \
-    X(TRACK, "track", 'D', "#a8872a", 16)                                                          \
-    X(LINK, "link", 'L', "#1f8a70", LAYOUT_LINK_SIZE)
+    X(GROUP, "group", 'G', 8)                                                                      \
+    X(TAG, "tag", 'T', 8)                                                                          \
+    X(TRACK, "track", 'D', 16)                                                                     \
+    X(LINK, "link", 'L', LAYOUT_LINK_SIZE)
 
 /* " group tag ...", for messages. */
-#define PLAN_NAME(id, name, letter, fill, bytes) " " name
+#define PLAN_NAME(id, name, letter, bytes) " " name
 #define PLAN_NAMES PLAN_COLUMNS(PLAN_NAME)
 
-#define PLAN_ONE(id, name, letter, fill, bytes) +1
+#define PLAN_ONE(id, name, letter, bytes) +1
 _Static_assert(
     PLAN_COLUMNS(PLAN_ONE) == LAYOUT_COLUMNS,
     "a column of slab/layout.h needs a row of PLAN_COLUMNS, and a name in stook-plan(1)");
@@ -38,6 +38,19 @@ struct plan_options {
     bool library;                     /* links as in this library's caches, and its limits */
     bool outside;                     /* columns outside, for comparison */
     bool explain, json;
+};
+
+/* Where the bytes of one slab and of its descriptor are.  slab = objects + columns_inside +
+ * columns_leftover + rounding + leftover; what is outside comes on top. */
+struct layout_account {
+    uint64_t slab;
+    uint64_t objects;          /* of their own sizes */
+    uint64_t columns_inside;   /* within the strides, except links in free objects */
+    uint64_t columns_leftover; /* behind the last object */
+    uint64_t rounding;         /* of the strides: alignment */
+    uint64_t leftover;         /* behind the last object, unused */
+    uint64_t descriptor;
+    uint64_t columns_outside, gaps_outside; /* marks are among the columns */
 };
 
 /* One layout of an object, with the same object without the columns and with them outside. */
@@ -70,11 +83,6 @@ void plan_why_order(const struct plan *plan, char *text, size_t size);
 
 void plan_print(const struct plan *plan);
 void plan_print_json(const struct plan *plan);
-/* An SVG picture; false where it cannot be written, errno. */
-bool plan_write_svg(const struct plan *plan, const char *path);
-
-/* Sizes and alignments, and what columns cost there. */
-void plan_table(const struct plan_options *options);
 
 /* A machine's caches, of a file, a directory or this machine (NULL); the exit status. */
 int plan_slabinfo(const struct plan_options *options, const char *path);

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * slabinfo.c - reads lists of a kernel's caches: /proc/slabinfo, /sys/kernel/slab, and tables with
+ * named columns.
+ */
 #include "plan/slabinfo.h"
 
+#include "look/target.h"
 #include "stook/command.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,16 +26,7 @@ enum { SLABINFO_LINE = 1024, SLABINFO_ORDER_MAX = 20 };
 
 static struct slabinfo_cache *slabinfo_add(struct slabinfo *info)
 {
-    if (info->count == info->room) {
-        size_t room = info->room ? 2 * info->room : 64;
-        void *more = reallocarray(info->caches, room, sizeof(*info->caches));
-        if (!more) {
-            complain(STATUS_FAILED, "plan: no memory for the list of caches");
-            return NULL;
-        }
-        info->caches = more;
-        info->room = room;
-    }
+    info->caches = target_row(info->caches, info->count, sizeof(*info->caches));
     memset(&info->caches[info->count], 0, sizeof(*info->caches));
     return &info->caches[info->count++];
 }
@@ -74,8 +70,7 @@ static bool slabinfo_possible(const struct slabinfo_cache *cache, const char *pa
         what = "its objects do not fit its slabs";
     if (!what)
         return true;
-    complain(STATUS_FAILED, "plan: %s:%u: cache %s: %s", path, line, cache->name, what);
-    return false;
+    return refuse("plan: %s:%u: cache %s: %s", path, line, cache->name, what);
 }
 
 /* ---- /proc/slabinfo --------------------------------------------------------------------------- */
@@ -83,19 +78,16 @@ static bool slabinfo_possible(const struct slabinfo_cache *cache, const char *pa
 static bool slabinfo_proc_line(struct slabinfo *info, const char *text, const char *path,
                                unsigned line)
 {
-    unsigned long long active, total, size, objects, pages;
+    uint64_t active, total, size, objects, pages;
     struct slabinfo_cache *cache;
     char name[SLABINFO_LINE];
 
-    if (sscanf(text, "%1023s %llu %llu %llu %llu %llu : tunables", name, &active, &total, &size,
+    if (sscanf(text, "%1023s %lu %lu %lu %lu %lu : tunables", name, &active, &total, &size,
                &objects, &pages) != 6 ||
         pages == 0 || pages > 1u << SLABINFO_ORDER_MAX || (pages & (pages - 1)) ||
-        objects > UINT_MAX) {
-        complain(STATUS_FAILED, "plan: %s:%u: the line is not of a slabinfo", path, line);
-        return false;
-    }
-    if (!(cache = slabinfo_add(info)))
-        return false;
+        objects > UINT_MAX)
+        return refuse("plan: %s:%u: the line is not of a slabinfo", path, line);
+    cache = slabinfo_add(info);
     slabinfo_name(cache, name);
     cache->size = cache->stride = size;
     cache->align = 8;
@@ -142,14 +134,12 @@ static bool slabinfo_table_head(char *text, int fields[32], unsigned *n)
 static bool slabinfo_table_line(struct slabinfo *info, char *text, const int *fields, unsigned n,
                                 const char *path, unsigned line)
 {
-    unsigned long long values[TABLE_FIELDS] = {0};
+    uint64_t values[TABLE_FIELDS] = {0};
     struct slabinfo_cache *cache = slabinfo_add(info);
     char *rest = text, *word;
     unsigned at = 0;
     bool good = true;
 
-    if (!cache)
-        return false;
     for (; (word = strsep(&rest, "\t")) && at < n; at++) {
         char *end;
         if (fields[at] == TABLE_NAME)
@@ -161,12 +151,9 @@ static bool slabinfo_table_line(struct slabinfo *info, char *text, const int *fi
         good &= end != word && *end == '\0' && errno == 0 && *word != '-';
     }
     if (!good || at != n || word || values[TABLE_ORDER] > SLABINFO_ORDER_MAX ||
-        values[TABLE_OBJECTS] > UINT_MAX) {
-        complain(STATUS_FAILED,
-                 "plan: %s:%u: a name and numbers for each word of line 1 are expected", path,
-                 line);
-        return false;
-    }
+        values[TABLE_OBJECTS] > UINT_MAX)
+        return refuse("plan: %s:%u: a name and numbers for each word of line 1 are expected", path,
+                      line);
     cache->size = values[TABLE_SIZE];
     cache->align = values[TABLE_ALIGN];
     cache->stride = values[TABLE_STRIDE];
@@ -190,10 +177,8 @@ static bool slabinfo_read_file(struct slabinfo *info, FILE *file, const char *pa
     while (fgets(text, sizeof(text), file)) {
         size_t length = strlen(text);
         line++;
-        if (length == sizeof(text) - 1) {
-            complain(STATUS_FAILED, "plan: %s:%u: the line is too long", path, line);
-            return false;
-        }
+        if (length == sizeof(text) - 1)
+            return refuse("plan: %s:%u: the line is too long", path, line);
         text[strcspn(text, "\r\n")] = '\0';
         if (line == 1 && strncmp(text, "slabinfo - version: 2.", 22) == 0) {
             info->format = "slabinfo";
@@ -203,25 +188,19 @@ static bool slabinfo_read_file(struct slabinfo *info, FILE *file, const char *pa
             info->format = "table";
             continue;
         }
-        if (line == 1) {
-            complain(STATUS_FAILED,
-                     "plan: %s is neither a slabinfo of version 2 nor a table of caches", path);
-            return false;
-        }
+        if (line == 1)
+            return refuse("plan: %s is neither a slabinfo of version 2 nor a table of caches",
+                          path);
         if (*text == '#' || *text == '\0')
             continue;
         if (!(table ? slabinfo_table_line(info, text, fields, n, path, line)
                     : slabinfo_proc_line(info, text, path, line)))
             return false;
     }
-    if (ferror(file)) {
-        complain(STATUS_FAILED, "plan: %s: %s", path, strerror(errno));
-        return false;
-    }
-    if (info->count == 0) {
-        complain(STATUS_FAILED, "plan: %s has no caches", path);
-        return false;
-    }
+    if (ferror(file))
+        return refuse("plan: %s: %s", path, strerror(errno));
+    if (info->count == 0)
+        return refuse("plan: %s has no caches", path);
     return true;
 }
 
@@ -249,7 +228,7 @@ static bool slabinfo_sys_text(const char *folder, const char *name, const char *
 }
 
 static bool slabinfo_sys_number(const char *folder, const char *name, const char *what,
-                                unsigned long long *number)
+                                uint64_t *number)
 {
     char text[256], *end;
 
@@ -262,7 +241,7 @@ static bool slabinfo_sys_number(const char *folder, const char *name, const char
 /* What one folder says; false where it says too little. */
 static bool slabinfo_sys_cache(struct slabinfo_cache *cache, const char *folder, const char *name)
 {
-    unsigned long long size, align, stride, order, objects, active = 0, typesafe = 0, poison = 0;
+    uint64_t size, align, stride, order, objects, active = 0, typesafe = 0, poison = 0;
     char ctor[256] = "";
 
     if (!slabinfo_sys_number(folder, name, "object_size", &size) ||
@@ -320,18 +299,16 @@ static bool slabinfo_read_folder(struct slabinfo *info, const char *path)
     struct dirent *entry;
     bool good = true;
 
-    if (!folder) {
-        complain(STATUS_FAILED, "plan: %s: %s", path, strerror(errno));
-        return false;
-    }
+    if (!folder)
+        return refuse("plan: %s: %s", path, strerror(errno));
     while (good && (entry = readdir(folder))) {
         struct slabinfo_cache *cache;
         if (*entry->d_name == '.' || entry->d_type == DT_LNK)
             continue;
-        good = (cache = slabinfo_add(info)) != NULL;
-        if (good && !slabinfo_sys_cache(cache, path, entry->d_name))
+        cache = slabinfo_add(info);
+        if (!slabinfo_sys_cache(cache, path, entry->d_name)) {
             info->count--;
-        else if (good) {
+        } else {
             slabinfo_name(cache, entry->d_name);
             memcpy(cache->folder, cache->name, sizeof(cache->folder));
         }
@@ -341,10 +318,8 @@ static bool slabinfo_read_folder(struct slabinfo *info, const char *path)
         if (entry->d_type == DT_LNK)
             slabinfo_alias(info, path, entry->d_name);
     closedir(folder);
-    if (good && info->count == 0) {
-        complain(STATUS_FAILED, "plan: %s has no folder of a cache that can be read", path);
-        return false;
-    }
+    if (good && info->count == 0)
+        return refuse("plan: %s has no folder of a cache that can be read", path);
     if (good)
         qsort(info->caches, info->count, sizeof(*info->caches), slabinfo_compare);
     info->format = "folder";
@@ -361,9 +336,7 @@ static bool slabinfo_read_machine(struct slabinfo *info)
     if (!file) {
         if (stat(SLABINFO_SYS, &status) == 0)
             return slabinfo_read_folder(info, SLABINFO_SYS);
-        complain(STATUS_FAILED, "plan: %s: %s; nor is there " SLABINFO_SYS, SLABINFO_PROC,
-                 strerror(errno));
-        return false;
+        return refuse("plan: %s: %s; nor is there " SLABINFO_SYS, SLABINFO_PROC, strerror(errno));
     }
     good = slabinfo_read_file(info, file, SLABINFO_PROC);
     fclose(file);
@@ -389,10 +362,8 @@ bool slabinfo_read(struct slabinfo *info, const char *path)
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
         return slabinfo_read_folder(info, path);
     file = file_stream(path);
-    if (!file) {
-        complain(STATUS_FAILED, "plan: %s: %s", path, file_error(errno));
-        return false;
-    }
+    if (!file)
+        return refuse("plan: %s: %s", path, file_error(errno));
     good = slabinfo_read_file(info, file, path);
     fclose(file);
     return good;

@@ -20,7 +20,7 @@ struct slabinfo_cache {
 
 struct slabinfo {
     struct slabinfo_cache *caches;
-    size_t count, room;
+    size_t count;
     const char *format;
 };
 

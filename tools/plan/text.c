@@ -17,7 +17,7 @@ struct text_part {
 enum { TEXT_PARTS = 2 * LAYOUT_COLUMNS + 5 };
 
 static const char text_letters[LAYOUT_COLUMNS] = {
-#define TEXT_ROW(id, name, letter, fill, bytes) [LAYOUT_##id] = (letter),
+#define TEXT_ROW(id, name, letter, bytes) [LAYOUT_##id] = (letter),
     PLAN_COLUMNS(TEXT_ROW)
 #undef TEXT_ROW
 };
@@ -55,10 +55,8 @@ static void text_bar(const struct text_part *parts, unsigned n)
             putchar(parts[i].letter);
     fputs("|\n", stdout);
     for (unsigned i = 0; i < n; i++)
-        printf("  %c  %8llu - %-8llu %8llu bytes  %s\n", parts[i].letter,
-               (unsigned long long)parts[i].from,
-               (unsigned long long)(parts[i].from + parts[i].bytes),
-               (unsigned long long)parts[i].bytes, parts[i].name);
+        printf("  %c  %8lu - %-8lu %8lu bytes  %s\n", parts[i].letter, parts[i].from,
+               (parts[i].from + parts[i].bytes), parts[i].bytes, parts[i].name);
 }
 
 static void text_object(const struct plan *plan)
@@ -97,7 +95,7 @@ static void text_slab(const struct plan *plan)
                          column.offset, (uint64_t)layout->objects * column.element);
     }
     n = text_add(parts, n, &at, "", 0, slab, 0);
-    printf("\na slab, order %u, %llu bytes\n", layout->order, (unsigned long long)slab);
+    printf("\na slab, order %u, %lu bytes\n", layout->order, slab);
     text_bar(parts, n);
     n = 0;
     at = 0;
@@ -110,13 +108,13 @@ static void text_slab(const struct plan *plan)
         n = text_add(parts, n, &at, plan_column_names[which[i]], text_letters[which[i]],
                      column.offset, (uint64_t)layout->objects * column.element);
     }
-    printf("\noutside the slab, %llu bytes\n", (unsigned long long)at);
+    printf("\noutside the slab, %lu bytes\n", at);
     text_bar(parts, n);
 }
 
 static void text_waste_line(const char *cause, uint64_t bytes, const struct plan *plan)
 {
-    printf("  %-30s %9llu  %9.4g  %5.2f %%\n", cause, (unsigned long long)bytes,
+    printf("  %-30s %9lu  %9.4g  %5.2f %%\n", cause, bytes,
            (double)bytes / plan->chosen.layout.objects,
            100.0 * (double)bytes / (plan->chosen.bytes * plan->chosen.layout.objects));
 }
@@ -218,22 +216,19 @@ void plan_print_json(const struct plan *plan)
     plan_why_order(plan, why, sizeof(why));
     printf("{\n  \"size\": %zu,\n  \"align\": %zu,\n  \"page_size\": %u,\n  \"links\": \"%s\",\n"
            "  \"writable\": %s,\n  \"stride\": %u,\n  \"order\": %u,\n  \"objects\": %u,\n"
-           "  \"min_order\": %u,\n  \"min_objects\": %u,\n  \"slab_bytes\": %llu,\n"
-           "  \"leftover\": %llu,\n  \"outside_bytes\": %llu,\n  \"mark_bytes\": %u,\n",
+           "  \"min_order\": %u,\n  \"min_objects\": %u,\n  \"slab_bytes\": %lu,\n"
+           "  \"leftover\": %lu,\n  \"outside_bytes\": %lu,\n  \"mark_bytes\": %u,\n",
            options->size, options->align, 1u << options->page_shift,
            options->library ? "library" : "bytes", plan_writable(options) ? "true" : "false",
            layout->stride, layout->order, layout->objects, layout->min_order, layout->min_objects,
-           (unsigned long long)account->slab,
-           (unsigned long long)(account->slab - (uint64_t)layout->objects * layout->stride),
-           (unsigned long long)(layout_meta(layout, false, true) - LAYOUT_DESCRIPTOR),
-           layout->marks);
+           account->slab, (account->slab - (uint64_t)layout->objects * layout->stride),
+           (layout_meta(layout, false, true) - LAYOUT_DESCRIPTOR), layout->marks);
     printf("  \"bytes_per_object\": %.12g,\n  \"extra_bytes_per_object\": %.12g,\n"
            "  \"extra_bytes_per_object_outside\": %.12g,\n"
-           "  \"waste\": {\"alignment\": %llu, \"leftover\": %llu, \"gaps_outside\": %llu, "
-           "\"descriptor\": %llu},\n  \"why_order\": \"%s\",\n  \"columns\": [",
-           plan->chosen.bytes, plan->extra, plan->extra_outside,
-           (unsigned long long)account->rounding, (unsigned long long)account->leftover,
-           (unsigned long long)account->gaps_outside, (unsigned long long)account->descriptor, why);
+           "  \"waste\": {\"alignment\": %lu, \"leftover\": %lu, \"gaps_outside\": %lu, "
+           "\"descriptor\": %lu},\n  \"why_order\": \"%s\",\n  \"columns\": [",
+           plan->chosen.bytes, plan->extra, plan->extra_outside, account->rounding,
+           account->leftover, account->gaps_outside, account->descriptor, why);
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
         struct layout_column column = layout_column(layout, i, false);
         struct layout_column least = layout_column(layout, i, true);

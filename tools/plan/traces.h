@@ -109,8 +109,8 @@ struct traces_sum {
     double weighed;
 };
 
-/* The table's cost in a trace; false after complain(). */
-bool traces_sum(const struct traces_plan *plan, unsigned trace, const struct traces_table *table,
+/* The table's cost in a trace. */
+void traces_sum(const struct traces_plan *plan, unsigned trace, const struct traces_table *table,
                 struct traces_sum *sum);
 /* What one change brought. */
 struct traces_change {
@@ -119,14 +119,14 @@ struct traces_change {
         judged; /* in parts of the cost before all of them: of the traces searched, of the others */
 };
 enum { TRACES_CHANGES = 1000 };
-/* Changes the table as long as that helps; false after complain(). */
-bool traces_search(const struct traces_plan *plan, struct traces_table *table,
+/* Changes the table as long as that helps. */
+void traces_search(const struct traces_plan *plan, struct traces_table *table,
                    struct traces_change *change, unsigned *changes);
 /* The mean of costs over those of the table to begin with, of traces first to end - 1. */
 double traces_mean(const struct traces_sum *now, const struct traces_sum *before, unsigned first,
                    unsigned end);
 
-/* traces_show.c: the exit status. */
-int traces_run(const struct traces_plan *plan, struct traces_table *table);
+/* traces_show.c */
+void traces_run(const struct traces_plan *plan, struct traces_table *table);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "kmalloc/private.h"
 #include "lab/lab.h"
+#include "look/target.h"
 #include "malloc/starts.h"
 #include "page/pagemap.h"
 #include "percpu/percpu.h"
@@ -18,7 +19,7 @@
 #include "slab/slab.h"
 #include "slab/stat.h"
 #include "stook/command.h"
-#include "watch/settings_show.h"
+#include "sim/sim.h"
 
 #include <stook/topology.h>
 
@@ -52,10 +53,10 @@ bool traces_start(void)
 {
     char machine[32];
 
-    settings_simulate();
+    sim_forget_settings();
     snprintf(machine, sizeof(machine), "node:1 core:%d", TRACES_CPUS);
     if (stook_topology_set(machine) != 0)
-        return complain(STATUS_FAILED, "plan: the library is in use already") == 0;
+        return refuse("plan: the library is in use already");
     play_all.page = calloc(PLAY_PAGES, 1);
     return play_all.page || complain(STATUS_FAILED, "plan: no memory") == 0;
 }
@@ -88,18 +89,16 @@ bool traces_resolve(struct traces_class *class)
     class->capacity = (int)cache_capacity(cache);
     slab = (size_t)PAGE_SIZE << class->order;
     stook_cache_destroy(cache);
-    /* malloc's fast way needs to know the starts of objects. */
+    /* malloc's fast path needs to know the starts of objects. */
     return starts_word(slab, class->size, slab / class->size) != 0;
 }
 
 bool traces_resolve_all(struct traces_table *table)
 {
     for (unsigned i = 0; i < table->classes; i++)
-        if (!traces_resolve(&table->class[i])) {
-            complain(STATUS_USAGE, "plan: --classes: slabs of %u bytes an object cannot be so",
-                     table->class[i].size);
-            return false;
-        }
+        if (!traces_resolve(&table->class[i]))
+            return refuse("plan: --classes: slabs of %u bytes an object cannot be so",
+                          table->class[i].size);
     return true;
 }
 
@@ -135,21 +134,20 @@ static const uint32_t *play_steps(const struct traces_trace *t, unsigned first, 
     return play_all.list[to] + at;
 }
 
-static bool play_room(const struct traces_trace *t, uint32_t n)
+static void play_room(const struct traces_trace *t, uint32_t n)
 {
     if (t->objects > play_all.objects) {
         free(play_all.object);
-        play_all.object = malloc(t->objects * sizeof(void *));
-        play_all.objects = play_all.object ? t->objects : 0;
+        play_all.object = target_need(malloc(t->objects * sizeof(void *)));
+        play_all.objects = t->objects;
     }
     if (n > play_all.listed || !play_all.list[0]) {
         for (unsigned i = 0; i < 2; i++) {
             free(play_all.list[i]);
-            play_all.list[i] = malloc(((size_t)n + 1) * sizeof(uint32_t));
+            play_all.list[i] = target_need(malloc(((size_t)n + 1) * sizeof(uint32_t)));
         }
-        play_all.listed = play_all.list[0] && play_all.list[1] ? n : 0;
+        play_all.listed = n;
     }
-    return play_all.object && play_all.list[0] && play_all.list[1];
 }
 
 /* ---- pages ---------------------------------------------------------------------------------- */
@@ -166,7 +164,7 @@ static void play_touch(struct play *p, const void *object, size_t size)
     for (; page <= last; page++) {
         uint32_t base = page & ~((1u << p->order) - 1);
         if (page >= PLAY_PAGES)
-            exit(complain(STATUS_FAILED, "plan: a trace with more than 4 GiB"));
+            die("plan: a trace with more than 4 GiB");
         if (play_all.page[page] & PLAY_PAGE)
             continue;
         play_all.page[page] |= PLAY_PAGE;
@@ -176,9 +174,8 @@ static void play_touch(struct play *p, const void *object, size_t size)
         play_all.page[base] |= PLAY_SLAB;
         if (play_all.slabs == play_all.slab_room) {
             play_all.slab_room = play_all.slab_room ? 2 * play_all.slab_room : 1024;
-            play_all.slab = realloc(play_all.slab, play_all.slab_room * sizeof(uint32_t));
-            if (!play_all.slab)
-                exit(complain(STATUS_FAILED, "plan: no memory"));
+            play_all.slab =
+                target_need(realloc(play_all.slab, play_all.slab_room * sizeof(uint32_t)));
         }
         play_all.slab[play_all.slabs++] = base;
     }
@@ -255,7 +252,7 @@ static void play_event(struct play *p, const struct traces_event *event)
     } else {
         *object = stook_alloc(p->cache, STOOK_WAIT);
         if (!*object)
-            exit(complain(STATUS_FAILED, "plan: no memory for the objects"));
+            die("plan: no memory for the objects");
         p->requested += event->size;
         p->live++;
         play_touch(p, *object, event->size);
@@ -292,7 +289,7 @@ static void play_end(struct play *p, const uint32_t *list, uint32_t n)
         memset(&play_all.page[play_all.slab[i]], 0, (size_t)1 << p->order);
     play_all.slabs = 0;
     if (stook_cache_destroy(p->cache) != 0)
-        exit(complain(STATUS_FAILED, "plan: objects were lost"));
+        die("plan: objects were lost");
 }
 
 bool traces_play(const struct traces_trace *trace, unsigned above, const struct traces_class *class,
@@ -308,9 +305,9 @@ bool traces_play(const struct traces_trace *trace, unsigned above, const struct 
         memset(detail, 0, TRACES_PARTS * sizeof(*detail));
     if (n == 0)
         return false;
-    if (!play_room(trace, n) || !(p.cache = play_cache(class)) ||
-        stook_cache_stat_enable(p.cache, STOOK_STATS_SLOW) != 0)
-        exit(complain(STATUS_FAILED, "plan: no memory"));
+    play_room(trace, n);
+    if (!(p.cache = play_cache(class)) || stook_cache_stat_enable(p.cache, STOOK_STATS_SLOW) != 0)
+        die("plan: no memory");
     list = play_steps(trace, first, last, 0, 0);
     p.order = p.cache->layout.order;
     p.meta_slab = (column_meta(p.cache, 0) + ARENA_GRANULE - 1) & ~(uint64_t)(ARENA_GRANULE - 1);

@@ -6,11 +6,12 @@
 
 #include "lab/trace_live.h"
 #include "lab/trace_read.h"
+#include "look/target.h"
 #include "malloc/sizes.h"
 #include "slab/layout.h"
 #include "stook/command.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <stook/stook.h>
 
@@ -29,23 +30,14 @@ struct traces_reader {
     struct trace file;
     struct trace_live live;
     uint32_t *unused, unuseds; /* numbers of objects that are gone */
-    uint64_t room;
 };
 
-static bool traces_push(struct traces_reader *r, struct traces_event event)
+static void traces_push(struct traces_reader *r, struct traces_event event)
 {
     struct traces_trace *t = r->trace;
 
-    if (t->events == r->room) {
-        struct traces_event *grown;
-        r->room = r->room ? 2 * r->room : 4096;
-        grown = realloc(t->event, r->room * sizeof(*grown));
-        if (!grown)
-            return false;
-        t->event = grown;
-    }
+    t->event = target_row(t->event, t->events, sizeof(event));
     t->event[t->events++] = event;
-    return true;
 }
 
 /* The size that decides about the class: 0 where the object has none. */
@@ -70,19 +62,19 @@ static size_t traces_size(struct traces_reader *r, const struct trace_event *eve
     return size;
 }
 
-static bool traces_take(struct traces_reader *r, const struct trace_object *object,
+static void traces_take(struct traces_reader *r, const struct trace_object *object,
                         const struct trace_event *event)
 {
     uint32_t number = (uint32_t)object->bytes;
 
     r->unused[r->unuseds++] = number;
-    return traces_push(r, (struct traces_event){.object = number,
-                                                .size = (uint16_t)object->class,
-                                                .cpu = (uint8_t)(event->thread % TRACES_CPUS),
-                                                .free = true});
+    traces_push(r, (struct traces_event){.object = number,
+                                         .size = (uint16_t)object->class,
+                                         .cpu = (uint8_t)(event->thread % TRACES_CPUS),
+                                         .free = true});
 }
 
-static bool traces_put(struct traces_reader *r, const struct trace_event *event)
+static void traces_put(struct traces_reader *r, const struct trace_event *event)
 {
     struct traces_trace *t = r->trace;
     size_t size = traces_size(r, event);
@@ -90,47 +82,39 @@ static bool traces_put(struct traces_reader *r, const struct trace_event *event)
     struct trace_object object = {.address = event->address, .class = (int)size};
 
     if (size == 0)
-        return true;
+        return;
     if (r->unuseds == 0) { /* room for all numbers there are */
-        uint32_t *grown = t->objects & (t->objects - 1)
-                              ? r->unused
-                              : realloc(r->unused, ((size_t)t->objects * 2 + 1) * sizeof(*grown));
-        if (!grown)
-            return false;
-        r->unused = grown;
+        r->unused = target_row(r->unused, t->objects, sizeof(*r->unused));
         r->unused[r->unuseds++] = t->objects++;
     }
     number = r->unused[--r->unuseds];
     object.bytes = number;
     t->allocs++;
-    return trace_live_put(&r->live, &object) &&
-           traces_push(r, (struct traces_event){.object = number,
-                                                .size = (uint16_t)size,
-                                                .cpu = (uint8_t)(event->thread % TRACES_CPUS)});
+    trace_live_put(&r->live, &object);
+    traces_push(r, (struct traces_event){.object = number,
+                                         .size = (uint16_t)size,
+                                         .cpu = (uint8_t)(event->thread % TRACES_CPUS)});
 }
 
-static bool traces_events(struct traces_reader *r)
+static void traces_events(struct traces_reader *r)
 {
     struct trace_event event;
     struct trace_object object;
 
     while (trace_next(&r->file, &event)) {
         /* An address that is handed out again was freed unseen. */
-        if (trace_live_take(&r->live, event.address, &object) && !traces_take(r, &object, &event))
-            return false;
-        if (!event.free && !traces_put(r, &event))
-            return false;
+        if (trace_live_take(&r->live, event.address, &object))
+            traces_take(r, &object, &event);
+        if (!event.free)
+            traces_put(r, &event);
     }
-    return true;
 }
 
-static bool traces_sort(struct traces_trace *t)
+static void traces_sort(struct traces_trace *t)
 {
     uint32_t at[TRACES_STEPS + 1];
 
-    t->by_step = malloc(((size_t)t->events + 1) * sizeof(*t->by_step));
-    if (!t->by_step)
-        return false;
+    t->by_step = target_need(malloc(((size_t)t->events + 1) * sizeof(*t->by_step)));
     memset(t->begin, 0, sizeof(t->begin));
     for (uint32_t i = 0; i < t->events; i++)
         t->begin[(t->event[i].size + TRACES_STEP - 1) / TRACES_STEP + 1]++;
@@ -139,7 +123,6 @@ static bool traces_sort(struct traces_trace *t)
     memcpy(at, t->begin, sizeof(at));
     for (uint32_t i = 0; i < t->events; i++)
         t->by_step[at[(t->event[i].size + TRACES_STEP - 1) / TRACES_STEP]++] = i;
-    return true;
 }
 
 bool traces_read(struct traces_trace *trace, const char *file)
@@ -149,18 +132,21 @@ bool traces_read(struct traces_trace *trace, const char *file)
 
     memset(trace, 0, sizeof(*trace));
     trace->file = file;
-    if (!trace_open(&r.file, file))
+    trace_live_start(&r.live);
+    if (!trace_open(&r.file, file)) {
         complain(STATUS_FAILED, "plan: %s: %s", file, r.file.error);
-    else if (r.file.summary.allocs + r.file.summary.frees >= UINT32_MAX / 2)
+    } else if (r.file.summary.allocs + r.file.summary.frees >= UINT32_MAX / 2) {
         complain(STATUS_FAILED, "plan: %s: more than 2^31 events", file);
-    else if (!trace_live_start(&r.live) || !traces_events(&r) || !traces_sort(trace))
-        complain(STATUS_FAILED, "plan: %s: no memory for its events", file);
-    else if (*r.file.error)
-        complain(STATUS_FAILED, "plan: %s: %s", file, r.file.error);
-    else if (trace->allocs == 0)
-        complain(STATUS_FAILED, "plan: %s: no size class of malloc has an object in it", file);
-    else
-        fine = true;
+    } else {
+        traces_events(&r);
+        traces_sort(trace);
+        if (*r.file.error)
+            complain(STATUS_FAILED, "plan: %s: %s", file, r.file.error);
+        else if (trace->allocs == 0)
+            complain(STATUS_FAILED, "plan: %s: no size class of malloc has an object in it", file);
+        else
+            fine = true;
+    }
     snprintf(trace->program, sizeof(trace->program), "%s", r.file.header.program);
     trace_live_end(&r.live);
     free(r.unused);
@@ -208,17 +194,13 @@ static bool traces_word(struct traces_table *table, const char *word)
     const char *rest = word;
     int size;
 
-    if (table->classes == TRACES_CLASSES) {
-        complain(STATUS_USAGE, "plan: --classes: more than %d classes", TRACES_CLASSES);
-        return false;
-    }
+    if (table->classes == TRACES_CLASSES)
+        return refuse("plan: --classes: more than %d classes", TRACES_CLASSES);
     if (!traces_number(&rest, 0, TRACES_MAX, &size) ||
         !traces_number(&rest, ':', LAYOUT_ORDER_MAX, &class->order) ||
         !traces_number(&rest, ':', STOOK_SHEAF_CAPACITY_MAX, &class->capacity) || *rest ||
-        class->capacity == 0) {
-        complain(STATUS_USAGE, "plan: --classes: %s is not SIZE[:ORDER[:CAPACITY]]", word);
-        return false;
-    }
+        class->capacity == 0)
+        return refuse("plan: --classes: %s is not SIZE[:ORDER[:CAPACITY]]", word);
     class->size = (unsigned)size;
     table->classes++;
     return true;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * traces_search.c - what a table costs, and a search for one that costs less: a class at a time is removed, split,
- * moved, or gets slabs or sheaves of the next size, and the best of these changes stays.
+ * traces_search.c - the cost of a table, and a search for a cheaper one.  The search removes, splits or moves one class, or
+ * gives it slabs or sheaves of the next size, and keeps the best of these changes.
  */
 #include "plan/traces.h"
+#include "look/target.h"
 
 #include "page/pagemap.h"
 #include "slab/layout.h"
@@ -57,22 +58,19 @@ static void search_place(struct search_played *played)
     search_memo.slot[at] = played;
 }
 
-static bool search_grow(void)
+static void search_grow(void)
 {
     struct search_played **old = search_memo.slot;
     size_t n = search_memo.mask + 1;
 
     if (old && search_memo.used < search_memo.mask / 2)
-        return true;
+        return;
     search_memo.mask = old ? 2 * n - 1 : 4095;
-    search_memo.slot = calloc(search_memo.mask + 1, sizeof(old[0]));
-    if (!search_memo.slot)
-        return complain(STATUS_FAILED, "plan: no memory for what was played") == 0;
+    search_memo.slot = target_need(calloc(search_memo.mask + 1, sizeof(old[0])));
     for (size_t i = 0; old && i < n; i++)
         if (old[i])
             search_place(old[i]);
     free(old);
-    return true;
 }
 
 static void search_forget(void)
@@ -83,23 +81,20 @@ static void search_forget(void)
     memset(&search_memo, 0, sizeof(search_memo));
 }
 
-/* The class is resolved.  NULL after complain(). */
+/* The class is resolved. */
 static const struct search_played *search_play(const struct traces_plan *plan, unsigned trace,
                                                unsigned above, const struct traces_class *class)
 {
     struct search_played *played;
     size_t at;
 
-    if (!search_grow())
-        return NULL;
+    search_grow();
     at = search_hash(trace, above, class) & search_memo.mask;
     for (; (played = search_memo.slot[at]) != NULL; at = (at + 1) & search_memo.mask)
         if (played->trace == trace && played->above == above &&
             memcmp(&played->class, class, sizeof(*class)) == 0)
             return played;
-    played = malloc(sizeof(*played));
-    if (!played)
-        return (void)complain(STATUS_FAILED, "plan: no memory for what was played"), NULL;
+    played = target_need(malloc(sizeof(*played)));
     *played = (struct search_played){.trace = trace, .above = above, .class = *class};
     played->any = traces_play(&plan->trace[trace], above, class, &played->cost, NULL);
     search_memo.used++;
@@ -135,7 +130,7 @@ static void search_weigh(const struct traces_plan *plan, struct traces_sum *sum)
                    plan->slab * (double)(sum->cost.made + sum->cost.gone);
 }
 
-bool traces_sum(const struct traces_plan *plan, unsigned trace, const struct traces_table *table,
+void traces_sum(const struct traces_plan *plan, unsigned trace, const struct traces_table *table,
                 struct traces_sum *sum)
 {
     unsigned above = 0;
@@ -143,13 +138,10 @@ bool traces_sum(const struct traces_plan *plan, unsigned trace, const struct tra
     memset(sum, 0, sizeof(*sum));
     for (unsigned i = 0; i < table->classes; above = table->class[i++].size) {
         const struct search_played *played = search_play(plan, trace, above, &table->class[i]);
-        if (!played)
-            return false;
         if (played->any)
             search_add(&sum->cost, &played->cost, 1);
     }
     search_weigh(plan, sum);
-    return true;
 }
 
 static double search_ratio(const struct traces_sum *now, const struct traces_sum *before)
@@ -289,8 +281,8 @@ static void search_offer_policy(struct search *s, unsigned i)
     }
 }
 
-/* The costs after a change, of all traces from `first` on; false after complain(). */
-static bool search_try(struct search *s, const struct search_move *move, unsigned first,
+/* The costs after a change, of all traces from `first` on. */
+static void search_try(struct search *s, const struct search_move *move, unsigned first,
                        unsigned end)
 {
     for (unsigned t = first; t < end; t++) {
@@ -304,98 +296,81 @@ static bool search_try(struct search *s, const struct search_move *move, unsigne
             if (i == move->old)
                 above = search_above(s->table, move->first);
             played = search_play(s->plan, t, above, class);
-            if (!played)
-                return false;
             if (played->any)
                 search_add(&s->then[t].cost, &played->cost, old ? -1 : 1);
             above = class->size;
         }
         search_weigh(s->plan, &s->then[t]);
     }
-    return true;
 }
 
-/* The best change of a class, if one helps: then *gain > 0.  False after complain(). */
-static bool search_class(struct search *s, unsigned i, double *gain, struct search_move *best)
+/* The best change of a class, if one helps; its gain, or 0. */
+static double search_class(struct search *s, unsigned i, struct search_move *best)
 {
     unsigned searched = s->plan->traces - s->plan->judged;
-    double now = traces_mean(s->now, s->before, 0, searched);
+    double now = traces_mean(s->now, s->before, 0, searched), gain = 0;
 
-    *gain = 0;
     s->moves = 0;
     search_offer_sizes(s, i);
     search_offer_split(s, i);
     search_offer_policy(s, i);
     for (unsigned m = 0; m < s->moves; m++) {
         double gained;
-        if (!search_try(s, &s->move[m], 0, searched))
-            return false;
+        search_try(s, &s->move[m], 0, searched);
         gained = now - traces_mean(s->then, s->before, 0, searched);
-        if (gained > *gain && gained > s->move[m].least) {
-            *gain = gained;
+        if (gained > gain && gained > s->move[m].least) {
+            gain = gained;
             *best = s->move[m];
         }
     }
-    return true;
+    return gain;
 }
 
-static bool search_keep(struct search *s, const struct search_move *move, double gain,
+static void search_keep(struct search *s, const struct search_move *move, double gain,
                         struct traces_change *change)
 {
     unsigned traces = s->plan->traces, searched = traces - s->plan->judged;
     double judged = traces_mean(s->now, s->before, searched, traces);
 
-    if (!search_try(s, move, 0, traces))
-        return false;
+    search_try(s, move, 0, traces);
     memcpy(s->now, s->then, traces * sizeof(s->now[0]));
     search_apply(s->table, move);
     memcpy(change->what, move->what, sizeof(change->what));
     change->gain = gain;
     change->judged = judged - traces_mean(s->now, s->before, searched, traces);
-    return true;
 }
 
-static bool search_all(struct search *s, struct traces_change *change, unsigned *changes)
+static void search_all(struct search *s, struct traces_change *change, unsigned *changes)
 {
     struct search_move best;
     double gain;
 
     for (unsigned t = 0; t < s->plan->traces; t++)
-        if (!traces_sum(s->plan, t, s->table, &s->before[t]))
-            return false;
+        traces_sum(s->plan, t, s->table, &s->before[t]);
     memcpy(s->now, s->before, s->plan->traces * sizeof(s->now[0]));
     for (unsigned pass = 0, last = ~0u; pass < SEARCH_PASSES && last != *changes; pass++) {
         last = *changes;
         for (unsigned i = 0; i < s->table->classes && *changes < TRACES_CHANGES; i++) {
-            if (!search_class(s, i, &gain, &best))
-                return false;
-            if (gain > 0 && !search_keep(s, &best, gain, &change[(*changes)++]))
-                return false;
+            if ((gain = search_class(s, i, &best)) > 0)
+                search_keep(s, &best, gain, &change[(*changes)++]);
         }
     }
-    return true;
 }
 
-bool traces_search(const struct traces_plan *plan, struct traces_table *table,
+void traces_search(const struct traces_plan *plan, struct traces_table *table,
                    struct traces_change *change, unsigned *changes)
 {
-    struct search *s = calloc(1, sizeof(*s));
-    struct traces_sum *sums = calloc((size_t)3 * plan->traces, sizeof(*sums));
-    bool fine = s && sums;
+    struct traces_sum *sums = target_need(calloc((size_t)3 * plan->traces, sizeof(*sums)));
+    struct search *s = target_need(calloc(1, sizeof(*s)));
 
+    *s = (struct search){.plan = plan,
+                         .table = table,
+                         .before = sums,
+                         .now = sums + plan->traces,
+                         .then = sums + (size_t)2 * plan->traces};
     *changes = 0;
-    if (fine) {
-        *s = (struct search){.plan = plan,
-                             .table = table,
-                             .before = sums,
-                             .now = sums + plan->traces,
-                             .then = sums + (size_t)2 * plan->traces};
-        fine = search_all(s, change, changes);
-    } else {
-        complain(STATUS_FAILED, "plan: no memory to search");
-    }
+    search_all(s, change, changes);
     search_forget();
     free(sums);
     free(s);
-    return fine;
 }

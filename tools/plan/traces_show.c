@@ -2,6 +2,7 @@
 /* traces_show.c - a table's cost in each trace, before and after a search, as text or JSON. */
 #include "plan/traces.h"
 
+#include "look/target.h"
 #include "stook/command.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ struct show {
 static const char *const show_when[2] = {"before", "after"};
 
 /* What the bytes at the peak are. */
-static bool show_account(struct show *s, unsigned which, unsigned t)
+static void show_account(struct show *s, unsigned which, unsigned t)
 {
     const struct traces_table *table = &s->table[which];
     struct traces_bytes *to = &s->bytes[which][t], *detail;
@@ -30,9 +31,7 @@ static bool show_account(struct show *s, unsigned which, unsigned t)
     unsigned above = 0, part = s->sum[which][t].part;
 
     memset(&s->by_class[t * TRACES_CLASSES], 0, TRACES_CLASSES * sizeof(s->by_class[0]));
-    detail = calloc(TRACES_PARTS, sizeof(*detail));
-    if (!detail)
-        return complain(STATUS_FAILED, "plan: no memory") == 0;
+    detail = target_need(calloc(TRACES_PARTS, sizeof(*detail)));
     for (unsigned i = 0; i < table->classes; above = table->class[i++].size) {
         if (!traces_play(&s->plan->trace[t], above, &table->class[i], &cost, detail))
             continue;
@@ -44,21 +43,19 @@ static bool show_account(struct show *s, unsigned which, unsigned t)
         to->sheaves += detail[part].sheaves;
     }
     free(detail);
-    return true;
 }
 
-static bool show_sums(struct show *s, unsigned which)
+static void show_sums(struct show *s, unsigned which)
 {
-    for (unsigned t = 0; t < s->plan->traces; t++)
-        if (!traces_sum(s->plan, t, &s->table[which], &s->sum[which][t]) ||
-            !show_account(s, which, t))
-            return false;
-    return true;
+    for (unsigned t = 0; t < s->plan->traces; t++) {
+        traces_sum(s->plan, t, &s->table[which], &s->sum[which][t]);
+        show_account(s, which, t);
+    }
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-static unsigned long long show_kib(uint64_t bytes)
+static uint64_t show_kib(uint64_t bytes)
 {
     return (bytes + 1023) / 1024;
 }
@@ -77,11 +74,10 @@ static void show_trace(const struct show *s, unsigned which, unsigned t)
     const struct traces_sum *sum = &s->sum[which][t];
     const struct traces_bytes *b = &s->bytes[which][t];
 
-    printf("%-16.16s %8llu %9llu %8llu %8llu %7llu %8llu %8llu %8llu %10llu %8.0f\n",
-           trace->program, show_kib(sum->peak), show_kib(b->requested), show_kib(b->rounding),
-           show_kib(b->free), show_kib(b->meta), show_kib(b->sheaves),
-           (unsigned long long)sum->cost.made, (unsigned long long)sum->cost.gone,
-           (unsigned long long)sum->cost.through, sum->weighed / 1024);
+    printf("%-16.16s %8lu %9lu %8lu %8lu %7lu %8lu %8lu %8lu %10lu %8.0f\n", trace->program,
+           show_kib(sum->peak), show_kib(b->requested), show_kib(b->rounding), show_kib(b->free),
+           show_kib(b->meta), show_kib(b->sheaves), sum->cost.made, sum->cost.gone,
+           sum->cost.through, sum->weighed / 1024);
 }
 
 static void show_table(const struct traces_table *table)
@@ -133,32 +129,16 @@ static void show_text(const struct show *s)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void show_word(const char *word)
-{
-    putchar('"');
-    for (; *word; word++)
-        if (*word == '"' || *word == '\\')
-            printf("\\%c", *word);
-        else if ((unsigned char)*word < ' ')
-            printf("\\u%04x", (unsigned char)*word);
-        else
-            putchar(*word);
-    putchar('"');
-}
-
 static void show_json_sum(const struct show *s, unsigned which, unsigned t)
 {
     const struct traces_sum *sum = &s->sum[which][t];
     const struct traces_bytes *b = &s->bytes[which][t];
 
-    printf(
-        ",\n   \"%s\": {\"peak\": %llu, \"requested\": %llu, \"rounding\": %llu, \"free\": %llu, "
-        "\"meta\": %llu, \"sheaves\": %llu,\n    \"slabs_made\": %llu, \"slabs_unmade\": %llu, "
-        "\"objects_through_slabs\": %llu, \"cost\": %.0f}",
-        show_when[which], (unsigned long long)sum->peak, (unsigned long long)b->requested,
-        (unsigned long long)b->rounding, (unsigned long long)b->free, (unsigned long long)b->meta,
-        (unsigned long long)b->sheaves, (unsigned long long)sum->cost.made,
-        (unsigned long long)sum->cost.gone, (unsigned long long)sum->cost.through, sum->weighed);
+    printf(",\n   \"%s\": {\"peak\": %lu, \"requested\": %lu, \"rounding\": %lu, \"free\": %lu, "
+           "\"meta\": %lu, \"sheaves\": %lu,\n    \"slabs_made\": %lu, \"slabs_unmade\": %lu, "
+           "\"objects_through_slabs\": %lu, \"cost\": %.0f}",
+           show_when[which], sum->peak, b->requested, b->rounding, b->free, b->meta, b->sheaves,
+           sum->cost.made, sum->cost.gone, sum->cost.through, sum->weighed);
 }
 
 static void show_json_table(const struct show *s, unsigned which)
@@ -182,11 +162,10 @@ static void show_json_classes(const struct show *s, unsigned t)
         const struct traces_bytes *b = &s->by_class[t * TRACES_CLASSES + i];
         if (b->meta == 0)
             continue;
-        printf("%s{\"size\": %u, \"requested\": %llu, \"rounding\": %llu, \"free\": %llu, "
-               "\"meta\": %llu, \"sheaves\": %llu}",
-               comma, table->class[i].size, (unsigned long long)b->requested,
-               (unsigned long long)b->rounding, (unsigned long long)b->free,
-               (unsigned long long)b->meta, (unsigned long long)b->sheaves);
+        printf("%s{\"size\": %u, \"requested\": %lu, \"rounding\": %lu, \"free\": %lu, "
+               "\"meta\": %lu, \"sheaves\": %lu}",
+               comma, table->class[i].size, b->requested, b->rounding, b->free, b->meta,
+               b->sheaves);
         comma = ",\n    ";
     }
     printf("]");
@@ -199,13 +178,12 @@ static void show_json(const struct show *s)
     for (unsigned t = 0; t < s->plan->traces; t++) {
         const struct traces_trace *trace = &s->plan->trace[t];
         printf("%s{\"file\": ", t ? ",\n  " : "");
-        show_word(trace->file);
+        output_string(stdout, trace->file);
         printf(", \"program\": ");
-        show_word(trace->program);
-        printf(", \"searched\": %s,\n   \"allocs\": %llu, \"classed\": %llu, \"large\": %llu",
-               t < s->plan->traces - s->plan->judged ? "true" : "false",
-               (unsigned long long)trace->allocs, (unsigned long long)trace->classed,
-               (unsigned long long)trace->large);
+        output_string(stdout, trace->program);
+        printf(", \"searched\": %s,\n   \"allocs\": %lu, \"classed\": %lu, \"large\": %lu",
+               t < s->plan->traces - s->plan->judged ? "true" : "false", trace->allocs,
+               trace->classed, trace->large);
         for (unsigned which = 0; which < s->tables; which++)
             show_json_sum(s, which, t);
         show_json_classes(s, t);
@@ -225,37 +203,31 @@ static void show_json(const struct show *s)
     }
 }
 
-int traces_run(const struct traces_plan *plan, struct traces_table *table)
+void traces_run(const struct traces_plan *plan, struct traces_table *table)
 {
-    struct show *s = calloc(1, sizeof(*s));
-    struct traces_sum *sums = calloc((size_t)2 * plan->traces, sizeof(*sums));
-    struct traces_bytes *bytes = calloc((size_t)2 * plan->traces, sizeof(*bytes));
-    struct traces_bytes *by_class =
-        calloc((size_t)TRACES_CLASSES * plan->traces, sizeof(*by_class));
-    int status = STATUS_FAILED;
+    struct show *s = target_need(calloc(1, sizeof(*s)));
+    struct traces_sum *sums = target_need(calloc((size_t)2 * plan->traces, sizeof(*sums)));
+    struct traces_bytes *bytes = target_need(calloc((size_t)2 * plan->traces, sizeof(*bytes)));
 
-    if (!s || !sums || !bytes || !by_class) {
-        complain(STATUS_FAILED, "plan: no memory");
-    } else {
-        *s = (struct show){.plan = plan,
-                           .table = {*table, *table},
-                           .sum = {sums, sums + plan->traces},
-                           .bytes = {bytes, bytes + plan->traces},
-                           .by_class = by_class,
-                           .tables = plan->search ? 2 : 1};
-        if (show_sums(s, 0) &&
-            (!plan->search ||
-             (traces_search(plan, &s->table[1], s->change, &s->changes) && show_sums(s, 1)))) {
-            if (plan->json)
-                show_json(s);
-            else
-                show_text(s);
-            status = STATUS_OK;
-        }
+    *s = (struct show){
+        .plan = plan,
+        .table = {*table, *table},
+        .sum = {sums, sums + plan->traces},
+        .bytes = {bytes, bytes + plan->traces},
+        .by_class = target_need(calloc((size_t)TRACES_CLASSES * plan->traces, sizeof(*bytes))),
+        .tables = plan->search ? 2 : 1,
+    };
+    show_sums(s, 0);
+    if (plan->search) {
+        traces_search(plan, &s->table[1], s->change, &s->changes);
+        show_sums(s, 1);
     }
-    free(s);
-    free(sums);
+    if (plan->json)
+        show_json(s);
+    else
+        show_text(s);
+    free(s->by_class);
     free(bytes);
-    free(by_class);
-    return status;
+    free(sums);
+    free(s);
 }

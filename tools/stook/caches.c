@@ -4,8 +4,9 @@
  */
 #include "stook/command.h"
 #include "stook/look_show.h"
+#include "stook/option.h"
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -19,22 +20,15 @@ struct caches_options {
 
 static int caches_parse(int argc, char **argv, struct caches_options *options)
 {
-    static const struct option known[] = {
-        {"json", no_argument, NULL, 'j'}, {"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
-    int c;
+    const struct option_row rows[] = {
+        {"json", OPTION_FLAG, &options->json, .letter = 'j'},
+        {"all", OPTION_FLAG, &options->all, .letter = 'a'},
+    };
 
     *options = (struct caches_options){0};
-    if (look_take_core(&argc, argv) != STATUS_OK)
+    if (look_take_core(&argc, argv) != STATUS_OK ||
+        option_take("caches", rows, argc, argv) != STATUS_OK)
         return STATUS_USAGE;
-    optind = 0;
-    while ((c = getopt_long(argc, argv, "ja", known, NULL)) != -1) {
-        if (c == 'j')
-            options->json = true;
-        else if (c == 'a')
-            options->all = true;
-        else
-            return complain(STATUS_USAGE, "see stook help caches");
-    }
     if (argc - optind < 1 || argc - optind > 2)
         return complain(STATUS_USAGE, "caches takes a process number, and perhaps a cache");
     options->pid = argv[optind];
@@ -46,12 +40,9 @@ static int caches_parse(int argc, char **argv, struct caches_options *options)
 
 static void caches_count(struct writer *w, const struct heap_count *n)
 {
-    writer_print(w, " %10llu %10llu %10llu %10llu", (unsigned long long)n->active,
-                 (unsigned long long)n->in_sheaves, (unsigned long long)n->in_slabs,
-                 (unsigned long long)n->total);
-    writer_print(w, " %7llu %7llu %7llu %7llu %6llu", (unsigned long long)n->slabs,
-                 (unsigned long long)n->partial, (unsigned long long)n->empty,
-                 (unsigned long long)n->sheaves, (unsigned long long)n->barns);
+    writer_print(w, " %10lu %10lu %10lu %10lu", n->active, n->in_sheaves, n->in_slabs, n->total);
+    writer_print(w, " %7lu %7lu %7lu %7lu %6lu", n->slabs, n->partial, n->empty, n->sheaves,
+                 n->barns);
 }
 
 static void caches_bytes(struct writer *w, const struct heap_bytes *bytes)
@@ -79,9 +70,9 @@ static int caches_width(const struct heap *heap, bool all)
 static void caches_head(struct writer *w, const struct heap *heap)
 {
     look_show_process(w, heap);
-    writer_print(w, "mode %s: %s; %llu membarriers sent; %u of %u CPUs used, %u node%s\n",
-                 heap->mode, heap->why, (unsigned long long)heap->membarriers, heap->cpus_used,
-                 heap->cpus, heap->nodes_online, heap->nodes_online == 1 ? "" : "s");
+    writer_print(w, "mode %s: %s; %lu membarriers sent; %u of %u CPUs used, %u node%s\n",
+                 heap->mode, heap->why, heap->membarriers, heap->cpus_used, heap->cpus,
+                 heap->nodes_online, heap->nodes_online == 1 ? "" : "s");
     if (heap->torn > 0)
         writer_print(
             w, "%u caches changed faster than they could be read: theirs are no exact sums (~)\n",
@@ -106,8 +97,8 @@ static void caches_table(struct writer *w, const struct heap *heap, bool all)
             continue;
         }
         writer_cell(w, cache->name, width);
-        writer_print(w, " %7llu %7u %5u %8u", (unsigned long long)cache->object_size, cache->stride,
-                     cache->order, cache->slab_objects);
+        writer_print(w, " %7lu %7u %5u %8u", cache->object_size, cache->stride, cache->order,
+                     cache->slab_objects);
         caches_count(w, &cache->count);
         caches_bytes(w, &cache->count.bytes);
         look_flags(heap, cache, flags);
@@ -133,20 +124,13 @@ static void caches_table(struct writer *w, const struct heap *heap, bool all)
 
 static void caches_json_count(struct writer *w, const struct heap_count *n)
 {
-    writer_key(w, "active_objects", n->active, ", ");
-    writer_key(w, "total_objects", n->total, ", ");
-    writer_key(w, "sheaf_objects", n->in_sheaves, ", ");
-    writer_key(w, "slab_free_objects", n->in_slabs, ", ");
-    writer_key(w, "slabs", n->slabs, ", ");
-    writer_key(w, "slabs_partial", n->partial, ", ");
-    writer_key(w, "slabs_empty", n->empty, ", ");
-    writer_key(w, "sheaves", n->sheaves, ", ");
-    writer_key(w, "barns", n->barns, ", ");
-    writer_key(w, "resident_bytes", n->bytes.resident, ", ");
-    writer_key(w, "in_use_bytes", n->bytes.in_use, ", ");
-    writer_key(w, "cached_bytes", n->bytes.cached, ", ");
-    writer_key(w, "wasted_bytes", n->bytes.wasted, ", ");
-    writer_key(w, "peak_bytes", n->bytes.peak, "");
+    output_counts(w, "", {"active_objects", n->active}, {"total_objects", n->total},
+                  {"sheaf_objects", n->in_sheaves}, {"slab_free_objects", n->in_slabs},
+                  {"slabs", n->slabs}, {"slabs_partial", n->partial}, {"slabs_empty", n->empty},
+                  {"sheaves", n->sheaves}, {"barns", n->barns},
+                  {"resident_bytes", n->bytes.resident}, {"in_use_bytes", n->bytes.in_use},
+                  {"cached_bytes", n->bytes.cached}, {"wasted_bytes", n->bytes.wasted},
+                  {"peak_bytes", n->bytes.peak});
 }
 
 static void caches_json_nodes(struct writer *w, const struct heap *heap,
@@ -161,16 +145,11 @@ static void caches_json_nodes(struct writer *w, const struct heap *heap,
             continue;
         writer_print(w, "%s{", comma);
         comma = ", ";
-        writer_key(w, "node", i, ", ");
-        writer_key(w, "slabs", node->slabs, ", ");
-        writer_key(w, "slabs_partial", node->partial, ", ");
-        writer_key(w, "slabs_empty", node->empty, ", ");
-        writer_key(w, "objects", node->objects, ", ");
-        writer_key(w, "objects_out", node->out, ", ");
-        writer_key(w, "resident_bytes", node->bytes, ", ");
-        writer_key(w, "barn_full", node->barn_full, ", ");
-        writer_key(w, "barn_empty", node->barn_empty, ", ");
-        writer_key(w, "barn_objects", node->barn_objects, "}");
+        output_counts(w, "}", {"node", i}, {"slabs", node->slabs}, {"slabs_partial", node->partial},
+                      {"slabs_empty", node->empty}, {"objects", node->objects},
+                      {"objects_out", node->out}, {"resident_bytes", node->bytes},
+                      {"barn_full", node->barn_full}, {"barn_empty", node->barn_empty},
+                      {"barn_objects", node->barn_objects});
     }
     writer_print(w, "],\n   \"cpus\": [");
     comma = "";
@@ -180,10 +159,8 @@ static void caches_json_nodes(struct writer *w, const struct heap *heap,
             continue;
         writer_print(w, "%s{", comma);
         comma = ", ";
-        writer_key(w, "cpu", cpu, ", ");
-        writer_key(w, "sheaves", n.sheaves, ", ");
-        writer_key(w, "objects", n.objects, ", ");
-        writer_key(w, "remote_objects", n.remote, "}");
+        output_counts(w, "}", {"cpu", cpu}, {"sheaves", n.sheaves}, {"objects", n.objects},
+                      {"remote_objects", n.remote});
     }
     writer_print(w, "]");
 }
@@ -194,21 +171,17 @@ static void caches_json_cache(struct writer *w, const struct heap *heap,
     char flags[LOOK_FLAGS];
     const char *comma = "";
 
-    writer_print(w, "{\"name\": ");
-    writer_json(w, cache->name);
     look_flags(heap, cache, flags);
-    writer_print(w, ", \"internal\": %s, \"flags\": ", cache->internal ? "true" : "false");
-    writer_json(w, flags);
-    writer_print(w, ", ");
-    writer_key(w, "number", cache->index, ", ");
-    writer_key(w, "object_size", cache->object_size, ", ");
-    writer_key(w, "align", cache->align, ", ");
-    writer_key(w, "stride", cache->stride, ", ");
-    writer_key(w, "order", cache->order, ", ");
-    writer_key(w, "objects_per_slab", cache->slab_objects, ", ");
-    writer_key(w, "sheaf_capacity", cache->capacity, ",\n   ");
+    writer_print(w, "{");
+    output_word(w, "name", cache->name, ", ");
+    output_flag(w, "internal", cache->internal, ", ");
+    output_word(w, "flags", flags, ", ");
+    output_counts(w, ",\n   ", {"number", cache->index}, {"object_size", cache->object_size},
+                  {"align", cache->align}, {"stride", cache->stride}, {"order", cache->order},
+                  {"objects_per_slab", cache->slab_objects}, {"sheaf_capacity", cache->capacity});
     caches_json_count(w, &cache->count);
-    writer_print(w, ", \"moved\": %s", cache->moved ? "true" : "false");
+    writer_print(w, ", ");
+    output_flag(w, "moved", cache->moved, "");
     caches_json_nodes(w, heap, cache);
     if (cache->stat) {
         writer_print(w, ",\n   \"counters\": {");
@@ -234,19 +207,15 @@ static void caches_json(struct writer *w, const struct heap *heap)
         caches_json_cache(w, heap, &heap->cache[i]);
     }
     writer_print(w, "],\n \"large\": {");
-    writer_key(w, "objects", heap->large_objects, ", ");
-    writer_key(w, "resident_bytes", heap->large_bytes, "},\n \"totals\": {");
+    output_counts(w, "},\n \"totals\": {", {"objects", heap->large_objects},
+                  {"resident_bytes", heap->large_bytes});
     caches_json_count(w, &heap->total);
     writer_print(w, "},\n \"guard\": {");
-    writer_key(w, "objects", heap->guarded_objects, ", ");
-    writer_key(w, "bytes", heap->guarded_bytes, ", ");
-    writer_key(w, "sampled_objects", heap->guarded_ever, "},\n \"arena\": {");
-    writer_key(w, "used_bytes", heap->arena.used, ", ");
-    writer_key(w, "warm_bytes", heap->arena.warm, ", ");
-    writer_key(w, "warm_limit_bytes", heap->arena.limit, ", ");
-    writer_key(w, "blocks", heap->arena.blocks, ", ");
-    writer_key(w, "purged_bytes", heap->arena.purged, ", ");
-    writer_key(w, "committed_bytes", heap->arena.committed, "}}\n");
+    output_counts(w, "},\n \"arena\": {", {"objects", heap->guarded_objects},
+                  {"bytes", heap->guarded_bytes}, {"sampled_objects", heap->guarded_ever});
+    output_counts(w, "}}\n", {"used_bytes", heap->arena.used}, {"warm_bytes", heap->arena.warm},
+                  {"warm_limit_bytes", heap->arena.limit}, {"blocks", heap->arena.blocks},
+                  {"purged_bytes", heap->arena.purged}, {"committed_bytes", heap->arena.committed});
 }
 
 /* ---- one cache: by node and CPU, and its slabs ------------------------------------------------ */
@@ -259,54 +228,43 @@ static void caches_one(struct writer *w, const struct heap *heap, const struct h
     look_show_process(w, heap);
     look_flags(heap, cache, flags);
     writer_print(w, "\ncache %s (%u)%s%s\n", cache->name, cache->index, *flags ? ": " : "", flags);
-    writer_print(w, "objects of %llu bytes, %u apart, aligned to %llu; %u in a slab of %u KiB\n",
-                 (unsigned long long)cache->object_size, cache->stride,
-                 (unsigned long long)cache->align, cache->slab_objects, 4u << cache->order);
-    writer_print(w, "%llu in use, %llu in sheaves, %llu free in slabs; %llu slabs: ",
-                 (unsigned long long)n->active, (unsigned long long)n->in_sheaves,
-                 (unsigned long long)n->in_slabs, (unsigned long long)n->slabs);
-    writer_print(w, "%llu full, %llu partial, %llu empty\n\n",
-                 (unsigned long long)(n->slabs - n->partial - n->empty),
-                 (unsigned long long)n->partial, (unsigned long long)n->empty);
+    writer_print(w, "objects of %lu bytes, %u apart, aligned to %lu; %u in a slab of %u KiB\n",
+                 cache->object_size, cache->stride, cache->align, cache->slab_objects,
+                 4u << cache->order);
+    writer_print(w, "%lu in use, %lu in sheaves, %lu free in slabs; %lu slabs: ", n->active,
+                 n->in_sheaves, n->in_slabs, n->slabs);
+    writer_print(w, "%lu full, %lu partial, %lu empty\n\n", (n->slabs - n->partial - n->empty),
+                 n->partial, n->empty);
     writer_print(w, "%-8s %7s %7s %7s %10s %10s %7s %7s %10s\n", "node", "slabs", "partial",
                  "empty", "objects", "out", "full", "empty", "in barn");
     for (unsigned i = 0; i < heap->nodes; i++) {
         const struct heap_node *node = &cache->node[i];
         if (node->made == 0 && node->barn_full == 0 && node->barn_empty == 0)
             continue;
-        writer_print(w, "%-8u %7llu %7llu %7llu %10llu %10llu", i, (unsigned long long)node->slabs,
-                     (unsigned long long)node->partial, (unsigned long long)node->empty,
-                     (unsigned long long)node->objects, (unsigned long long)node->out);
-        writer_print(w, " %7llu %7llu %10llu\n", (unsigned long long)node->barn_full,
-                     (unsigned long long)node->barn_empty, (unsigned long long)node->barn_objects);
+        writer_print(w, "%-8u %7lu %7lu %7lu %10lu %10lu", i, node->slabs, node->partial,
+                     node->empty, node->objects, node->out);
+        writer_print(w, " %7lu %7lu %10lu\n", node->barn_full, node->barn_empty,
+                     node->barn_objects);
     }
     writer_print(w, "\n%-8s %7s %10s %10s\n", "CPU", "sheaves", "in sheaves", "remote");
     for (unsigned cpu = 0; cpu < heap->rows; cpu++) {
         struct heap_cpu of = heap_cpu(heap, cache, cpu);
         if (of.sheaves > 0)
-            writer_print(w, "%-8u %7llu %10llu %10llu\n", cpu, (unsigned long long)of.sheaves,
-                         (unsigned long long)of.objects, (unsigned long long)of.remote);
+            writer_print(w, "%-8u %7lu %10lu %10lu\n", cpu, of.sheaves, of.objects, of.remote);
     }
 }
 
 static int caches_run(int argc, char **argv)
 {
     struct caches_options options;
-    const struct heap_cache *cache = NULL;
+    const struct heap_cache *cache;
     struct heap *heap;
     struct writer w;
     int status = caches_parse(argc, argv, &options);
 
-    if (status != STATUS_OK)
+    if (status != STATUS_OK ||
+        (status = look_open_cache(options.pid, options.cache, &heap, &cache)) != STATUS_OK)
         return status;
-    status = look_open(options.pid, &heap);
-    if (status != STATUS_OK)
-        return status;
-    if (options.cache && !(cache = heap_cache_named(heap, options.cache))) {
-        heap_close(heap);
-        return complain(STATUS_FAILED, "process %s has no cache %s; stook caches %s lists them",
-                        options.pid, options.cache, options.pid);
-    }
     output_writer(&w);
     if (options.json && cache) {
         caches_json_cache(&w, heap, cache);

@@ -5,6 +5,8 @@
 #ifndef STOOK_TOOL_COMMAND_H
 #define STOOK_TOOL_COMMAND_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 struct command {
@@ -33,6 +35,19 @@ struct writer;
 void output_writer(struct writer *w);
 /* To another stream, which keeps its errors. */
 void output_writer_to(struct writer *w, FILE *to);
+/* "key": "text", or null without a text; "key": true or false; then `end`. */
+void output_word(struct writer *w, const char *key, const char *text, const char *end);
+void output_flag(struct writer *w, const char *key, bool value, const char *end);
+/* "name": value for each of these, with commas between. */
+struct output_count {
+    const char *name;
+    uint64_t value;
+};
+#define output_counts(w, end, ...)                                                                 \
+    output_each(w, end, (const struct output_count[]){__VA_ARGS__, {0}})
+void output_each(struct writer *w, const char *end, const struct output_count *count);
+/* A JSON string into a stream. */
+void output_string(FILE *to, const char *text);
 /* Of main().  Where a standard descriptor is closed, the next file would take its number, and be written to: another
  * one stands in, which programs that this one becomes do not have. */
 void standard_begin(void);
@@ -41,5 +56,8 @@ int standard_end(int status);
 
 /* Says "stook: MESSAGE" on stderr; the status, for `return complain(STATUS_..., ...)`. */
 int complain(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* For `return refuse(...)` where false says that it was said, and for what cannot go on. */
+#define refuse(...) ((void)complain(STATUS_USAGE, __VA_ARGS__), false)
+#define die(...) exit(complain(STATUS_FAILED, __VA_ARGS__))
 
 #endif

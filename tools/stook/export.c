@@ -6,6 +6,8 @@
  * Host and Accept.
  */
 #include "stook/command.h"
+#include "stook/look_show.h"
+#include "stook/option.h"
 
 #include "export/fleet.h"
 #include "export/http.h"
@@ -14,7 +16,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <getopt.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -32,9 +33,11 @@ struct export
     char listen[256]; /* as it was given */
 };
 
-/* ADDR:PORT, [ADDR]:PORT, PORT.  Numbers only: names could mean more than one address. */
-static bool export_address(struct export *export, const char *text)
+/* Numbers only: names could mean more than one address. */
+static const char *export_address(const char *text, void *to)
 {
+    static const char expected[] = "ADDR:PORT, [ADDR]:PORT or PORT is expected, in numbers";
+    struct export *export = to;
     struct addrinfo hints = {.ai_family = AF_UNSPEC,
                              .ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE},
@@ -42,11 +45,10 @@ static bool export_address(struct export *export, const char *text)
     char host[128] = "127.0.0.1", *begin = host;
     const char *colon = strrchr(text, ':'), *port = colon ? colon + 1 : text;
     size_t n = colon ? (size_t)(colon - text) : 0;
-    char *end;
-    unsigned long number = strtoul(port, &end, 10);
+    uint64_t number;
 
-    if (port[0] < '0' || port[0] > '9' || *end || number > 65535 || n >= sizeof(host))
-        return false;
+    if (!option_number(port, 0, 0, 65535, &number) || n >= sizeof(host))
+        return expected;
     if (colon) {
         memcpy(host, text, n);
         host[n] = '\0';
@@ -54,94 +56,64 @@ static bool export_address(struct export *export, const char *text)
             host[n - 1] = '\0';
             begin = host + 1;
         } else if (n == 0 || strchr(host, ':')) {
-            return false;
+            return expected;
         }
     }
     if (getaddrinfo(begin, port, &hints, &found) != 0)
-        return false;
+        return expected;
     memcpy(&export->address, found->ai_addr, found->ai_addrlen);
     export->address_size = found->ai_addrlen;
     freeaddrinfo(found);
     snprintf(export->listen, sizeof(export->listen), "%s", text);
-    return true;
+    return NULL;
 }
 
-/* A name that clients may use for this exporter, without a port. */
-static bool export_host(struct http_server *server, const char *text)
+/* A name that clients may use for this exporter. */
+static const char *export_host(const char *text, void *to)
 {
+    struct http_server *server = to;
     struct in6_addr address;
 
     if (!*text || strlen(text) > 255 || server->names == HTTP_NAMES ||
         (strspn(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_") !=
              strlen(text) &&
          inet_pton(AF_INET6, text, &address) != 1))
-        return false;
+        return "a name without a port is expected, 16 at most";
     server->name[server->names++] = text;
-    return true;
+    return NULL;
 }
 
-static bool export_number(const char *text, unsigned long least, unsigned long most,
-                          unsigned *number)
+static const char *export_pid(const char *text, void *to)
 {
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
+    struct fleet *fleet = to;
 
-    if (text[0] < '0' || text[0] > '9' || *end || value < least || value > most)
-        return false;
-    *number = (unsigned)value;
-    return true;
+    if (fleet->pids == FLEET_PIDS || !look_pid(text, &fleet->pid[fleet->pids]))
+        return "a process number is expected, 64 at most";
+    fleet->pids++;
+    return NULL;
 }
 
 static int export_parse(int argc, char **argv, struct export *export)
 {
-    enum { LISTEN = 1, HOST, PID, PROCESSES, CACHES, GROUPS, NO_NAMES };
-    static const struct option known[] = {{"listen", required_argument, NULL, LISTEN},
-                                          {"host", required_argument, NULL, HOST},
-                                          {"pid", required_argument, NULL, PID},
-                                          {"max-processes", required_argument, NULL, PROCESSES},
-                                          {"max-caches", required_argument, NULL, CACHES},
-                                          {"max-groups", required_argument, NULL, GROUPS},
-                                          {"no-group-names", no_argument, NULL, NO_NAMES},
-                                          {NULL, 0, NULL, 0}};
+    enum { MOST = 100000 };
     struct fleet *fleet = &export->fleet;
-    unsigned pid;
-    bool good = true;
-    int c;
+    bool no_names = false;
+    const struct option_row rows[] = {
+        {"listen", OPTION_CALL, export, .read = export_address},
+        {"host", OPTION_CALL, &export->server, .read = export_host},
+        {"pid", OPTION_CALL, fleet, .read = export_pid},
+        {"max-processes", OPTION_UNSIGNED, &fleet->processes_most, 0, .most = MOST},
+        {"max-caches", OPTION_UNSIGNED, &fleet->caches_most, 0, .most = MOST},
+        {"max-groups", OPTION_UNSIGNED, &fleet->groups_most, 0, .most = MOST},
+        {"no-group-names", OPTION_FLAG, .to = &no_names},
+    };
+    int status;
 
-    *fleet = (struct fleet){
-        .processes_most = 50, .caches_most = 100, .groups_most = 100, .group_names = true};
-    export_address(export, "127.0.0.1:9464");
-    optind = 0;
-    while (good && (c = getopt_long(argc, argv, "", known, NULL)) != -1)
-        switch (c) {
-        case LISTEN:
-            good = export_address(export, optarg);
-            break;
-        case HOST:
-            good = export_host(&export->server, optarg);
-            break;
-        case PID:
-            good = export_number(optarg, 1, INT32_MAX, &pid) && fleet->pids < FLEET_PIDS;
-            if (good)
-                fleet->pid[fleet->pids++] = (int)pid;
-            break;
-        case PROCESSES:
-            good = export_number(optarg, 0, 100000, &fleet->processes_most);
-            break;
-        case CACHES:
-            good = export_number(optarg, 0, 100000, &fleet->caches_most);
-            break;
-        case GROUPS:
-            good = export_number(optarg, 0, 100000, &fleet->groups_most);
-            break;
-        case NO_NAMES:
-            fleet->group_names = false;
-            break;
-        default:
-            return complain(STATUS_USAGE, "see stook help export");
-        }
-    if (!good)
-        return complain(STATUS_USAGE, "%s: see stook help export", optarg);
+    *fleet = (struct fleet){.processes_most = 50, .caches_most = 100, .groups_most = 100};
+    (void)export_address("127.0.0.1:9464", export);
+    if ((status = option_take("export", rows, argc, argv)) != STATUS_OK)
+        return status;
+    fleet->group_names = !no_names;
     return optind == argc ? STATUS_OK : complain(STATUS_USAGE, "export takes no arguments");
 }
 
@@ -251,12 +223,12 @@ static void export_heap(struct export *export, const struct http_request *reques
                         struct http_answer *answer, FILE *to)
 {
     struct target_error error = {.refused = false};
-    unsigned number = export->fleet.pids == 1 ? (unsigned)export->fleet.pid[0] : 0;
+    int number = export->fleet.pids == 1 ? export->fleet.pid[0] : 0;
     struct heap *heap;
     const char *pid = http_query(request, "pid"), *by = http_query(request, "by");
     bool sites = by && strcmp(by, "site") == 0;
 
-    if (pid ? !export_number(pid, 1, INT32_MAX, &number) : number == 0) {
+    if (pid ? !look_pid(pid, &number) : number == 0) {
         export_say(answer, to, 400, "say which process: ?pid=NUMBER");
         return;
     }
@@ -264,12 +236,11 @@ static void export_heap(struct export *export, const struct http_request *reques
         export_say(answer, to, 400, "by=cache or by=site");
         return;
     }
-    if (!export_serves(&export->fleet, (int)number)) {
+    if (!export_serves(&export->fleet, number)) {
         export_say(answer, to, 403, "this exporter serves other processes (--pid)");
         return;
     }
-    heap = number == (unsigned)getpid() ? NULL
-                                        : heap_open(target_open_pid((int)number, &error), &error);
+    heap = number == getpid() ? NULL : heap_open(target_open_pid(number, &error), &error);
     if (!heap || !heap_read(heap, &error)) {
         export_say(answer, to, error.refused ? 403 : 404,
                    error.text[0] ? error.text : "the exporter does not show itself");

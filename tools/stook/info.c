@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * info.c - stook info: what the library finds on this machine, and what follows from it.
+ * info.c - stook info: the machine as the library sees it, and the mode that it runs in.
  *
  * The tool is linked with the library, so the CPUs, nodes, mode and address space below are not
  * guessed: they are what a program under `stook run` would get from the same environment.
@@ -11,10 +11,9 @@
 
 #include "watch/settings_show.h"
 #include "os/os.h"
-#include "face/topology_text.h"
 #include "topology_print.h"
 #include "page/arena.h"
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <stook/stook.h>
 
@@ -98,7 +97,7 @@ static unsigned info_node_cpus(unsigned node)
 /* As STOOK_TOPOLOGY takes it: another machine can simulate this one. */
 static const char *info_topology(const struct info *info)
 {
-    static char text[2 * TOPOLOGY_TEXT_MAX];
+    static char text[128 << 10];
     static struct topology t;
 
     t = topology;
@@ -153,13 +152,13 @@ static void info_read(struct info *info)
 static void info_size(struct writer *w, uint64_t bytes)
 {
     if (bytes >= (uint64_t)1 << 40 && bytes % ((uint64_t)1 << 40) == 0)
-        writer_print(w, "%llu TiB", (unsigned long long)(bytes >> 40));
+        writer_print(w, "%lu TiB", (bytes >> 40));
     else if (bytes >= (uint64_t)10 << 30)
-        writer_print(w, "%llu GiB", (unsigned long long)(bytes >> 30));
+        writer_print(w, "%lu GiB", (bytes >> 30));
     else if (bytes >= 10 << 20)
-        writer_print(w, "%llu MiB", (unsigned long long)(bytes >> 20));
+        writer_print(w, "%lu MiB", (bytes >> 20));
     else
-        writer_print(w, "%llu KiB", (unsigned long long)(bytes >> 10));
+        writer_print(w, "%lu KiB", (bytes >> 10));
 }
 
 static void info_cpus(struct writer *w)
@@ -253,25 +252,11 @@ static void info_text(struct writer *w, const struct info *info)
                  STOOK_SLAB_OBJECTS_MAX, STOOK_SHEAF_CAPACITY_MAX);
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-static void info_key(struct writer *w, const char *key, const char *text, const char *end)
-{
-    writer_print(w, "\"%s\": ", key);
-    writer_json(w, text);
-    writer_print(w, "%s", end);
-}
-
-static void info_count(struct writer *w, const char *key, uint64_t value, const char *end)
-{
-    writer_print(w, "\"%s\": %llu%s", key, (unsigned long long)value, end);
-}
-
 /* Zero says "unknown" or "none" inside; outside that is null. */
 static void info_maybe(struct writer *w, const char *key, uint64_t value, const char *end)
 {
     if (value)
-        info_count(w, key, value, end);
+        writer_key(w, key, value, end);
     else
         writer_print(w, "\"%s\": null%s", key, end);
 }
@@ -285,10 +270,9 @@ static void info_json_nodes(struct writer *w)
         if (!(topology.online_nodes >> node & 1))
             continue;
         writer_print(w, first ? "{" : ", {");
-        info_count(w, "node", node, ", ");
-        info_count(w, "cpus", info_node_cpus(node), ", ");
-        info_count(w, "memory_bytes", info_node_memory(node), ", ");
-        info_count(w, "home", topology.home_of_node[node], "}");
+        output_counts(w, "}", {"node", node}, {"cpus", info_node_cpus(node)},
+                      {"memory_bytes", info_node_memory(node)},
+                      {"home", topology.home_of_node[node]});
         first = false;
     }
     writer_print(w, "],\n");
@@ -298,40 +282,34 @@ static void info_json(struct writer *w, const struct info *info)
 {
     writer_print(w, "{\"stook\": \"%d.%d.%d\", ", STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR,
                  STOOK_VERSION_PATCH);
-    if (info->library_found)
-        info_key(w, "library", info->library, ",\n ");
-    else
-        writer_print(w, "\"library\": null,\n ");
-    info_key(w, "kernel", info->kernel.release, ", ");
-    info_key(w, "machine", info->kernel.machine, ", ");
-    info_key(w, "libc", info->libc, ",\n ");
-    info_key(w, "mode", info->mode, ", ");
-    info_key(w, "mode_why", info->why, ",\n ");
-    writer_print(w, "\"rseq_registered\": %s, \"membarrier_rseq\": %s,\n \"cpus\": {",
-                 info->rseq_registered ? "true" : "false", info->membarrier ? "true" : "false");
-    info_count(w, "possible", topology.cpus, ", ");
-    info_count(w, "allowed", topology.allowed_cpus, ", ");
-    info_key(w, "online", info->cpus_online, ", ");
+    output_word(w, "library", info->library_found ? info->library : NULL, ",\n ");
+    output_word(w, "kernel", info->kernel.release, ", ");
+    output_word(w, "machine", info->kernel.machine, ", ");
+    output_word(w, "libc", info->libc, ",\n ");
+    output_word(w, "mode", info->mode, ", ");
+    output_word(w, "mode_why", info->why, ",\n ");
+    output_flag(w, "rseq_registered", info->rseq_registered, ", ");
+    output_flag(w, "membarrier_rseq", info->membarrier, ",\n \"cpus\": {");
+    output_counts(w, ", ", {"possible", topology.cpus}, {"allowed", topology.allowed_cpus});
+    output_word(w, "online", info->cpus_online, ", ");
     info_maybe(w, "quota_percent", topology_quota(), "},\n");
     info_json_nodes(w);
     writer_print(w, " \"topology\": {\"simulated\": %s, ", topology.simulated ? "true" : "false");
-    info_key(w, "text", info_topology(info), "},\n");
+    output_word(w, "text", info_topology(info), "},\n");
     writer_print(w, " \"huge_pages\": {");
-    info_key(w, "enabled", info->huge_enabled, ", ");
-    info_key(w, "defrag", info->huge_defrag, ", ");
+    output_word(w, "enabled", info->huge_enabled, ", ");
+    output_word(w, "defrag", info->huge_defrag, ", ");
     info_maybe(w, "size_bytes", info->huge_size, "},\n \"memory\": {");
-    info_count(w, "total_bytes", info->memory, ", ");
+    writer_key(w, "total_bytes", info->memory, ", ");
     info_maybe(w, "cgroup_limit_bytes", info->memory_limit, ", ");
     info_maybe(w, "rlimit_as_bytes", info->address_limit, ", ");
     if (info->overcommit >= 0 && info->overcommit <= 2)
-        info_key(w, "overcommit", info_overcommit[info->overcommit], ", ");
-    info_count(w, "reserved_bytes", info->arena.reserved, ", ");
-    info_count(w, "warm_reserve_bytes", info->arena.reserve, "},\n \"limits\": {");
-    info_count(w, "caches", STOOK_CACHES_MAX, ", ");
-    info_count(w, "object_size", STOOK_OBJECT_SIZE_MAX, ", ");
-    info_count(w, "align", STOOK_ALIGN_MAX, ", ");
-    info_count(w, "objects_per_slab", STOOK_SLAB_OBJECTS_MAX, ", ");
-    info_count(w, "sheaf_capacity", STOOK_SHEAF_CAPACITY_MAX, "}}\n");
+        output_word(w, "overcommit", info_overcommit[info->overcommit], ", ");
+    output_counts(w, "},\n \"limits\": {", {"reserved_bytes", info->arena.reserved},
+                  {"warm_reserve_bytes", info->arena.reserve});
+    output_counts(w, "}}\n", {"caches", STOOK_CACHES_MAX}, {"object_size", STOOK_OBJECT_SIZE_MAX},
+                  {"align", STOOK_ALIGN_MAX}, {"objects_per_slab", STOOK_SLAB_OBJECTS_MAX},
+                  {"sheaf_capacity", STOOK_SHEAF_CAPACITY_MAX});
 }
 
 static int info_command(int argc, char **argv)

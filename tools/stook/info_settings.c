@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * info_settings.c - prints the table of settings for stook info --settings, as text and as JSON.
+ */
 #include "stook/info_settings.h"
 
 #include "watch/settings_show.h"

@@ -6,7 +6,7 @@
 #ifndef STOOK_TOOL_INFO_SETTINGS_H
 #define STOOK_TOOL_INFO_SETTINGS_H
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 void info_settings_text(struct writer *w);
 void info_settings_json(struct writer *w);

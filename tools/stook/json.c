@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * json.c - parses a JSON document in place into a tree.
+ */
 #include "stook/json.h"
 
 #include <stdlib.h>

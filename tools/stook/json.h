@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * json.h - reads a JSON document into a tree.  Numbers are integers, of 64 bits with or without a sign:
- * what the library writes has no others.
+ * the library writes no others.
  */
 #ifndef STOOK_TOOL_JSON_H
 #define STOOK_TOOL_JSON_H

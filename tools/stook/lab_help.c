@@ -2,7 +2,7 @@
 /*
  * lab_help.c - what `stook help lab` says.
  */
-#include "stook/lab_help.h"
+#include "stook/lab_parts.h"
 
 const char lab_help[] =
     "usage: stook lab SCENARIO [OPTIONS]\n"
@@ -43,7 +43,6 @@ const char lab_help[] =
     "  --race             upstream-first: the list corruption of 2026, which the lab detects\n"
     "  --time             ublk: model time with the costs of topologies/ublk.costs\n"
     "  --costs FILE       the same with other costs\n"
-    "  --sensitivity      print operations a second with half and with twice each cost\n"
     "  --seed S           determines the order of steps; default 1\n"
     "  --threads          make each actor a real thread, so that the scheduler decides the order\n"
     "  --cores N          all CPUs share N cores, each for --slice N steps on average (1000), as on\n"
@@ -54,8 +53,6 @@ const char lab_help[] =
     "sweep runs each design on machines of several numbers of CPUs, in the model of time\n"
     "  --cpus A..B        from 1 to 512; default 1..512\n"
     "  --designs D,D      names of designs, or all; upstream-first+refill is a further one\n"
-    "  --svg FILE         draw operations a second over CPUs\n"
-    "  --events-svg FILE  draw events of each object by kind, on the report's machine\n"
     "\n"
     "trace replays a program (stook run --trace FILE) under each design (docs/lab-traces.md)\n"
     "  --topology T       as above; several make a table\n"

@@ -3,12 +3,12 @@
  * lab_order.c - stook lab order FILE: its options, and the replay of a recorded order of calls under the
  * design and on the machine that they name.
  */
-#include "stook/lab_order.h"
+#include "stook/lab_parts.h"
 
 #include "lab/order.h"
 #include "stook/command.h"
 
-#include "watch/settings_show.h"
+#include "sim/sim.h"
 #include "os/topology.h"
 
 #include <stook/stook.h>
@@ -19,33 +19,26 @@
 #include <string.h>
 
 /* Those of a run that a replay has, too. */
-static const struct option lab_order_options[] = {
-    {"topology", required_argument, NULL, 1},
-    {"design", required_argument, NULL, 1},
-    {"capacity", required_argument, NULL, 1},
-    {"size", required_argument, NULL, 1},
-    {"align", required_argument, NULL, 1},
-    {"order", required_argument, NULL, 1},
-    {"seed", required_argument, NULL, 1},
-    {"refill", no_argument, NULL, 1},
-    {"race", no_argument, NULL, 1},
-    {"json", no_argument, NULL, 1},
-    {NULL, 0, NULL, 0},
-};
+static const char *const lab_order_options[] = {"topology", "design", "capacity", "size", "align",
+                                                "order",    "seed",   "refill",   "race", "json"};
+enum { LAB_ORDER_OPTIONS = sizeof(lab_order_options) / sizeof(lab_order_options[0]) };
 
-static bool lab_order_parse(struct lab_options *options, int argc, char **argv,
-                            lab_order_option option, const char **file)
+static bool lab_order_parse(int argc, char **argv, const struct option_row *rows, unsigned n,
+                            const char **file)
 {
-    int found, which;
+    struct option_row own[LAB_ORDER_OPTIONS];
+    const struct option_table table = {"lab order", STATUS_USAGE, own, LAB_ORDER_OPTIONS,
+                                       .units = LAB_UNITS};
 
-    while ((found = getopt_long(argc, argv, "", lab_order_options, &which)) != -1)
-        if (found != 1 || !option(options, lab_order_options[which].name, optarg))
-            return false; /* it or getopt has said why */
-    if (optind + 1 != argc) {
-        complain(STATUS_USAGE,
-                 optind == argc ? "lab order: a file is needed" : "lab order: one file at a time");
+    for (unsigned i = 0; i < LAB_ORDER_OPTIONS; i++)
+        for (unsigned k = 0; k < n; k++)
+            if (strcmp(rows[k].name, lab_order_options[i]) == 0)
+                own[i] = rows[k];
+    if (option_read(&table, argc, argv) != STATUS_OK)
         return false;
-    }
+    if (optind + 1 != argc)
+        return refuse(optind == argc ? "lab order: a file is needed"
+                                     : "lab order: one file at a time");
     *file = argv[optind];
     return true;
 }
@@ -57,7 +50,7 @@ static int lab_order_play(const struct lab_options *options, const struct order 
     struct order_result result;
     int status;
 
-    settings_simulate();
+    sim_forget_settings();
     if (stook_topology_set(options->topology) != 0)
         return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
                                : complain(STATUS_FAILED, "the library is in use already");
@@ -74,15 +67,15 @@ static int lab_order_play(const struct lab_options *options, const struct order 
     return status;
 }
 
-int lab_order_run(int argc, char **argv, struct lab_options *options, lab_order_option option,
-                  bool (*agree)(struct lab_options *options))
+int lab_order_run(int argc, char **argv, struct lab_options *options, const struct option_row *rows,
+                  unsigned n, bool (*agree)(struct lab_options *options))
 {
     struct order order;
     const char *file;
     int status;
 
     options->size = 0;
-    if (!lab_order_parse(options, argc, argv, option, &file))
+    if (!lab_order_parse(argc, argv, rows, n, &file))
         return STATUS_USAGE;
     status = order_read(&order, file);
     if (status == 0) {

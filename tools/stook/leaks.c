@@ -108,10 +108,8 @@ static void leaks_count(struct leaks_report *report, const struct leaks_object *
          (group = report->table[at % (1 << LEAKS_BITS)]) != NULL && group->key != key; at++)
         ;
     if (!group) {
-        group = calloc(1, sizeof(*group));
-        report->group = realloc(report->group, (report->groups + 1) * sizeof(struct leaks_group *));
-        if (!group || !report->group)
-            exit(complain(STATUS_FAILED, "no memory"));
+        group = target_need(malloc(sizeof(*group)));
+        report->group = target_row(report->group, report->groups, sizeof(*report->group));
         *group = (struct leaks_group){
             .key = key, .kind = object->kind, .cache = what.cache, .sample = object->address};
         look_place(report->names, report->heap, &what, &group->place);
@@ -453,9 +451,9 @@ enum leaks_end leaks_at_end(const struct run_leaks *options, int pid, const stru
     if (!report.heap || !heap_read(report.heap, &error) ||
         !leaks_search(report.heap, leaks_of_stop, (void *)(uintptr_t)stop, stop_stack(stop, pid),
                       as.all, &report.leaks, &error)) {
-        end = LEAKS_END_UNKNOWN;
+        end = error.idle ? LEAKS_END_NONE : LEAKS_END_UNKNOWN;
         if (first || error.refused) /* others may not run on Stook */
-            complain(0, "leaks were not searched for: %s", error.text);
+            complain(0, "%s%s", error.idle ? "" : "leaks were not searched for: ", error.text);
     } else {
         end = leaks_lost(&report.leaks) > 0 ? LEAKS_END_LOST : LEAKS_END_NONE;
         if ((first || end == LEAKS_END_LOST) && (to = options->output(pid)) >= 0) {

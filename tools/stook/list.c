@@ -4,10 +4,11 @@
  */
 #include "stook/command.h"
 #include "stook/look_show.h"
+#include "stook/option.h"
 
 #include "look/apart.h"
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -32,17 +33,15 @@ static void list_row(const struct list *list, struct writer *w, const struct hea
     if (list->json) {
         writer_print(w, "{");
         writer_key(w, "pid", (uint64_t)heap->target->pid, ", ");
-        writer_print(w, "\"program\": ");
-        writer_json(w, heap->target->name);
-        writer_print(w, ", \"stook\": \"%s\", \"mode\": \"%s\", ", heap->version, heap->mode);
-        writer_key(w, "process_resident_bytes", resident, ", ");
-        writer_key(w, "resident_bytes", heap->total.bytes.resident, ", ");
-        writer_key(w, "in_use_bytes", heap->total.bytes.in_use, ", ");
-        writer_key(w, "cached_bytes", heap->total.bytes.cached, ", ");
-        writer_key(w, "wasted_bytes", heap->total.bytes.wasted, ", ");
-        writer_key(w, "warm_bytes", heap->arena.warm, ", ");
-        writer_key(w, "active_objects", heap->total.active, ", ");
-        writer_key(w, "caches", heap->caches, "}");
+        output_word(w, "program", heap->target->name, ", ");
+        output_word(w, "stook", heap->version, ", ");
+        output_word(w, "mode", heap->mode, ", ");
+        output_counts(w, "}", {"process_resident_bytes", resident},
+                      {"resident_bytes", heap->total.bytes.resident},
+                      {"in_use_bytes", heap->total.bytes.in_use},
+                      {"cached_bytes", heap->total.bytes.cached},
+                      {"wasted_bytes", heap->total.bytes.wasted}, {"warm_bytes", heap->arena.warm},
+                      {"active_objects", heap->total.active}, {"caches", heap->caches});
         return;
     }
     writer_print(w, "%8d ", heap->target->pid);
@@ -51,8 +50,8 @@ static void list_row(const struct list *list, struct writer *w, const struct hea
     list_size(w, heap->total.bytes.resident + heap->arena.warm);
     list_size(w, heap->total.bytes.in_use);
     list_size(w, heap->total.bytes.cached + heap->arena.warm);
-    writer_print(w, " %8llu %7u  %-7s %s\n", (unsigned long long)heap->total.active,
-                 (unsigned)heap->caches, heap->mode, heap->version);
+    writer_print(w, " %8lu %7u  %-7s %s\n", heap->total.active, (unsigned)heap->caches, heap->mode,
+                 heap->version);
 }
 
 /* ---- in the child ----------------------------------------------------------------------------- */
@@ -93,18 +92,13 @@ static void list_take(int pid, char *said, size_t size, void *arg)
 
 static int list_run(int argc, char **argv)
 {
-    static const struct option known[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
     static struct list list;
+    static const struct option_row rows[] = {{"json", OPTION_FLAG, &list.json, .letter = 'j'}};
     const struct apart apart = {list_look, list_take, &list};
     unsigned late;
-    int c;
 
-    optind = 0;
-    while ((c = getopt_long(argc, argv, "j", known, NULL)) != -1) {
-        if (c != 'j')
-            return complain(STATUS_USAGE, "see stook help list");
-        list.json = true;
-    }
+    if (option_take("list", rows, argc, argv) != STATUS_OK)
+        return STATUS_USAGE;
     if (optind < argc)
         return complain(STATUS_USAGE, "list takes no arguments");
     if (list.json)

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * locate.c - finds the library to preload and the program to run, and what preloading would do to
+ * that program.
+ */
 #include "stook/locate.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -47,23 +51,24 @@ static bool locate_prefix(char *prefix, size_t size)
 bool locate_library(char *path, size_t size)
 {
     static const char *const beside[] = {"lib", STOOK_LIBDIR_NAME};
+    const char *sim = getenv("STOOK_TOPOLOGY") ? "stook/sim/" : ""; /* which simulates machines */
     char prefix[PATH_MAX];
 
     if (locate_prefix(prefix, sizeof(prefix))) {
         for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++) {
             if (beside[i][0] == '/')
                 continue;
-            snprintf(path, size, "%s/%s/" LOCATE_LIBRARY, prefix, beside[i]);
+            snprintf(path, size, "%s/%s/%s" LOCATE_LIBRARY, prefix, beside[i], sim);
             if (access(path, R_OK) == 0)
                 return true;
         }
     } else {
         prefix[0] = '\0';
     }
-    snprintf(path, size, "%s/" LOCATE_LIBRARY, STOOK_LIBDIR);
+    snprintf(path, size, STOOK_LIBDIR "/%s" LOCATE_LIBRARY, sim);
     if (access(path, R_OK) == 0)
         return true;
-    snprintf(path, size, "%s/lib, %s", prefix, STOOK_LIBDIR);
+    snprintf(path, size, "%s/lib/%s, " STOOK_LIBDIR "/%s", prefix, sim, sim);
     return false;
 }
 

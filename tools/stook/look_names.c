@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * look_names.c - resolves code addresses of a target, and prints where an object was allocated.
+ */
 #include "stook/look_names.h"
 
 #include "look/target_core.h"
 #include "look/watch.h"
+#include "stook/command.h"
 #include "stook/profile.h"
 
 #include <stook/stook.h>
@@ -17,7 +21,6 @@
 struct look_names {
     struct heap *heap;
     struct profile profile; /* its places are the addresses, in order once they are found */
-    size_t room, room_maps;
     struct view_build build;
     bool found;
 };
@@ -43,11 +46,7 @@ static bool names_map(const struct target_mapping *mapping, void *arg)
 
     if (!*path || *path == '[')
         return true;
-    if (names->profile.nr_maps == names->room_maps) {
-        names->room_maps = names->room_maps ? 2 * names->room_maps : 64;
-        names->profile.maps = target_need(
-            realloc(names->profile.maps, names->room_maps * sizeof(*names->profile.maps)));
-    }
+    names->profile.maps = target_row(names->profile.maps, names->profile.nr_maps, sizeof(*map));
     map = &names->profile.maps[names->profile.nr_maps++];
     slash = strrchr(path, '/');
     *map = (struct profile_map){
@@ -87,19 +86,9 @@ void look_names_want(struct look_names *names, uint64_t address)
 {
     if (address == 0 || address & NAMES_SITE)
         return;
-    if (names->profile.nr_places == names->room) {
-        names->room = names->room ? 2 * names->room : 256;
-        names->profile.places = target_need(
-            realloc(names->profile.places, names->room * sizeof(*names->profile.places)));
-    }
+    names->profile.places =
+        target_row(names->profile.places, names->profile.nr_places, sizeof(*names->profile.places));
     names->profile.places[names->profile.nr_places++] = (struct profile_site){.address = address};
-}
-
-static int names_order(const void *a, const void *b)
-{
-    const struct profile_site *x = a, *y = b;
-
-    return x->address < y->address ? -1 : x->address > y->address;
 }
 
 void look_names_find(struct look_names *names)
@@ -108,7 +97,7 @@ void look_names_find(struct look_names *names)
     size_t n = 0;
 
     if (profile->nr_places > 0)
-        qsort(profile->places, profile->nr_places, sizeof(*profile->places), names_order);
+        qsort(profile->places, profile->nr_places, sizeof(*profile->places), target_by_number);
     for (size_t i = 0; i < profile->nr_places; i++)
         if (n == 0 || profile->places[n - 1].address != profile->places[i].address)
             profile->places[n++] = profile->places[i];
@@ -128,7 +117,7 @@ static const struct profile_site *names_site(const struct look_names *names, uin
     return names->profile.nr_places == 0
                ? NULL
                : bsearch(&key, names->profile.places, names->profile.nr_places, sizeof(key),
-                         names_order);
+                         target_by_number);
 }
 
 const char *look_name_function(const struct look_names *names, uint64_t address)
@@ -157,22 +146,21 @@ const char *look_name(const struct look_names *names, uint64_t address, char *te
 {
     const struct profile_site *site = names_site(names, address);
     const struct profile_frame *frame = site && site->nr_frames > 0 ? &site->frames[0] : NULL;
-    unsigned long long at = (unsigned long long)address;
+    uint64_t at = address;
     struct heap_site own = {0};
 
     if (address & NAMES_SITE && names_read_site(names, address, &own))
-        snprintf(text, size, "%s at %s:%llu", own.function, own.file, (unsigned long long)own.line);
+        snprintf(text, size, "%s at %s:%lu", own.function, own.file, own.line);
     else if (frame && frame->function && frame->file && frame->line)
-        snprintf(text, size, "%s at %s:%llu [%s]", frame->function, frame->file,
-                 (unsigned long long)frame->line, site->map->name);
-    else if (frame && frame->function)
-        snprintf(text, size, "%s+0x%llx [%s]", frame->function, (unsigned long long)frame->offset,
+        snprintf(text, size, "%s at %s:%lu [%s]", frame->function, frame->file, frame->line,
                  site->map->name);
+    else if (frame && frame->function)
+        snprintf(text, size, "%s+0x%lx [%s]", frame->function, frame->offset, site->map->name);
     else if (site && site->map)
-        snprintf(text, size, "0x%llx [%s+0x%llx]", at, site->map->name,
-                 (unsigned long long)(address - site->map->start + site->map->offset));
+        snprintf(text, size, "0x%lx [%s+0x%lx]", at, site->map->name,
+                 (address - site->map->start + site->map->offset));
     else
-        snprintf(text, size, "0x%llx", at);
+        snprintf(text, size, "0x%lx", at);
     return text;
 }
 
@@ -207,8 +195,8 @@ void look_show_place(struct writer *w, const struct look_names *names,
     if (!place->known)
         return;
     if (site->file[0])
-        writer_print(w, "  %s in %.80s at %.120s:%llu\n", word, site->function, site->file,
-                     (unsigned long long)site->line);
+        writer_print(w, "  %s in %.80s at %.120s:%lu\n", word, site->function, site->file,
+                     site->line);
     for (unsigned i = 0; i < site->depth; i++)
         if (i == 0 && !site->file[0])
             writer_print(w, "  %s in %.220s\n", word, look_name(names, site->frames[i], text, 220));
@@ -222,11 +210,8 @@ void look_json_place(struct writer *w, const struct look_names *names,
     const struct heap_site *site = &place->site;
 
     if (place->known && site->file[0]) {
-        writer_print(w, "\"file\": ");
-        writer_json(w, site->file);
-        writer_print(w, ", \"function\": ");
-        writer_json(w, site->function);
-        writer_print(w, ", ");
+        output_word(w, "file", site->file, ", ");
+        output_word(w, "function", site->function, ", ");
         writer_key(w, "line", site->line, ", ");
     }
     writer_print(w, "\"stack\": [");
@@ -234,14 +219,12 @@ void look_json_place(struct writer *w, const struct look_names *names,
         const struct profile_site *found = names_site(names, site->frames[i]);
         const struct profile_frame *frame = found && found->nr_frames ? &found->frames[0] : NULL;
         writer_print(w, i ? ", {" : "{");
-        writer_key(w, "address", site->frames[i], ", \"module\": ");
-        writer_json(w, found && found->map ? found->map->name : "");
-        writer_print(w, ", \"symbol\": ");
-        writer_json(w, frame && frame->function ? frame->function : "");
+        writer_key(w, "address", site->frames[i], ", ");
+        output_word(w, "module", found && found->map ? found->map->name : "", ", ");
+        output_word(w, "symbol", frame && frame->function ? frame->function : "", "");
         if (frame && frame->file && frame->line) {
-            writer_print(w, ", \"file\": ");
-            writer_json(w, frame->file);
             writer_print(w, ", ");
+            output_word(w, "file", frame->file, ", ");
             writer_key(w, "line", frame->line, "");
         }
         writer_print(w, "}");

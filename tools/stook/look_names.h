@@ -14,7 +14,7 @@
 
 #include "look/heap.h"
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 enum { LOOK_NAME = 512, LOOK_FRAMES = 64 };
 

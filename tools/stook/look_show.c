@@ -1,25 +1,31 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * look_show.c - what the commands that look into a process share: process numbers, core files,
+ * addresses, and the first lines of their output.
+ */
 #include "stook/look_show.h"
 
 #include "look/target_core.h"
 #include "stook/command.h"
+#include "stook/option.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LOOK_SNAPSHOTS = 12 };
 
 bool look_pid(const char *text, int *pid)
 {
-    char *end;
-    long number = strtol(text, &end, 10);
+    uint64_t number;
+    bool good = option_number(text, 0, 1, 1 << 22, &number);
 
     *pid = (int)number;
-    return *text && !*end && number > 0 && number <= 1 << 22;
+    return good;
 }
 
 static const char *look_core, *look_exe;
@@ -84,6 +90,28 @@ int look_open(const char *text, struct heap **heap)
     return complain(STATUS_FAILED, "%s", error.text);
 }
 
+int look_open_cache(const char *pid, const char *name, struct heap **heap,
+                    const struct heap_cache **cache)
+{
+    int status = look_open(pid, heap);
+
+    *cache = NULL;
+    if (status != STATUS_OK || !name || (*cache = heap_cache_named(*heap, name)))
+        return status;
+    heap_close(*heap);
+    return complain(STATUS_FAILED, "process %s has no cache %s; stook caches %s lists them", pid,
+                    name, pid);
+}
+
+void look_sleep(double seconds)
+{
+    struct timespec time = {.tv_sec = (time_t)seconds};
+
+    time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
+    while (nanosleep(&time, &time) != 0)
+        ;
+}
+
 void look_flags(const struct heap *heap, const struct heap_cache *cache, char text[LOOK_FLAGS])
 {
     static const struct {
@@ -128,36 +156,30 @@ void look_show_process(struct writer *w, const struct heap *heap)
 
 void look_json_process(struct writer *w, const struct heap *heap)
 {
-    writer_print(w,
-                 "{\"stook\": \"%s\", \"format\": %d, \"pid\": %d,\n \"program\": ", heap->version,
+    writer_print(w, "{\"stook\": \"%s\", \"format\": %d, \"pid\": %d,\n ", heap->version,
                  LOOK_JSON_FORMAT, heap->target->pid);
-    writer_json(w, heap->target->name);
-    writer_print(w, ", \"mode\": \"%s\", \"mode_why\": ", heap->mode);
-    writer_json(w, heap->why);
-    writer_print(w, ",\n ");
-    writer_key(w, "membarriers", heap->membarriers, ", ");
-    writer_key(w, "cpus_possible", heap->cpus, ", ");
-    writer_key(w, "cpus_allowed", heap->cpus_allowed, ", ");
-    writer_key(w, "cpus_used", heap->cpus_used, ", ");
-    writer_key(w, "nodes", heap->nodes_online, ", ");
-    writer_key(w, "slot_bytes", heap->slot_bytes, ", ");
-    writer_key(w, "process_resident_bytes",
-               heap->target->live ? look_resident(heap->target->pid) : 0, ", ");
-    writer_key(w, "tries", heap->tries, ", ");
-    writer_key(w, "torn_caches", heap->torn, "");
+    output_word(w, "program", heap->target->name, ", ");
+    output_word(w, "mode", heap->mode, ", ");
+    output_word(w, "mode_why", heap->why, ",\n ");
+    output_counts(
+        w, "", {"membarriers", heap->membarriers}, {"cpus_possible", heap->cpus},
+        {"cpus_allowed", heap->cpus_allowed}, {"cpus_used", heap->cpus_used},
+        {"nodes", heap->nodes_online}, {"slot_bytes", heap->slot_bytes},
+        {"process_resident_bytes", heap->target->live ? look_resident(heap->target->pid) : 0},
+        {"tries", heap->tries}, {"torn_caches", heap->torn});
 }
 
 uint64_t look_resident(int pid)
 {
     char path[32];
-    unsigned long long size, resident = 0;
+    uint64_t size, resident = 0;
     FILE *file;
 
     snprintf(path, sizeof(path), "/proc/%d/statm", pid);
     file = fopen(path, "re");
     if (!file)
         return 0;
-    if (fscanf(file, "%llu %llu", &size, &resident) != 2)
+    if (fscanf(file, "%lu %lu", &size, &resident) != 2)
         resident = 0;
     fclose(file);
     return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);

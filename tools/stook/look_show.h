@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * look_show.h - what the commands that look inside processes have in common.
+ * look_show.h - the common parts of the commands that read other processes.
  */
 #ifndef STOOK_TOOL_LOOK_SHOW_H
 #define STOOK_TOOL_LOOK_SHOW_H
 
 #include "look/heap.h"
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 enum {
     LOOK_FLAGS = 160,
@@ -21,6 +21,10 @@ enum {
 int look_take_core(int *argc, char **argv);
 /* The process of this number, or the core file that was taken, and a snapshot of it; STATUS_OK, or complains. */
 int look_open(const char *pid, struct heap **heap);
+/* With the cache of that name; name NULL: without one. */
+int look_open_cache(const char *pid, const char *name, struct heap **heap,
+                    const struct heap_cache **cache);
+void look_sleep(double seconds);
 /* A process number; false: it is none. */
 bool look_pid(const char *text, int *pid);
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * main.c - the table of commands, their help, and the choice of one.
+ */
 #include "stook/command.h"
 
 #include "sample/shadow.h"

@@ -3,8 +3,10 @@
  * plan.c - stook plan: where an object's metadata lies and what that costs; or a machine's caches.
  */
 #include "plan/plan.h"
+#include "look/target.h"
 #include "plan/traces.h"
 #include "stook/command.h"
+#include "stook/option.h"
 
 #include "page/pagemap.h"
 
@@ -16,334 +18,195 @@
 #include <string.h>
 
 enum {
-    OPTION_SIZE = 1,
-    OPTION_ALIGN,
-    OPTION_COLUMNS,
-    OPTION_CTOR,
-    OPTION_TYPESAFE,
-    OPTION_POISON,
-    OPTION_PAGE_SIZE,
-    OPTION_ORDER,
-    OPTION_LIBRARY,
-    OPTION_OUTSIDE,
-    OPTION_EXPLAIN,
-    OPTION_JSON,
-    OPTION_SVG,
-    OPTION_SLABINFO,
-    OPTION_TABLE,
-    OPTION_TRACES, /* from here on: with traces */
-    OPTION_CLASSES,
-    OPTION_SEARCH,
-    OPTION_JUDGE,
-    OPTION_WEIGHTS,
-    OPTIONS,
-};
-
-static const struct option plan_long_options[] = {
-    {"size", required_argument, NULL, OPTION_SIZE},
-    {"align", required_argument, NULL, OPTION_ALIGN},
-    {"columns", required_argument, NULL, OPTION_COLUMNS},
-    {"ctor", no_argument, NULL, OPTION_CTOR},
-    {"typesafe", no_argument, NULL, OPTION_TYPESAFE},
-    {"poison", no_argument, NULL, OPTION_POISON},
-    {"page-size", required_argument, NULL, OPTION_PAGE_SIZE},
-    {"order", required_argument, NULL, OPTION_ORDER},
-    {"library", no_argument, NULL, OPTION_LIBRARY},
-    {"outside", no_argument, NULL, OPTION_OUTSIDE},
-    {"explain", no_argument, NULL, OPTION_EXPLAIN},
-    {"json", no_argument, NULL, OPTION_JSON},
-    {"svg", required_argument, NULL, OPTION_SVG},
-    {"slabinfo", optional_argument, NULL, OPTION_SLABINFO},
-    {"table", no_argument, NULL, OPTION_TABLE},
-    {"traces", no_argument, NULL, OPTION_TRACES},
-    {"classes", required_argument, NULL, OPTION_CLASSES},
-    {"search", no_argument, NULL, OPTION_SEARCH},
-    {"judge", required_argument, NULL, OPTION_JUDGE},
-    {"weights", required_argument, NULL, OPTION_WEIGHTS},
-    {NULL, 0, NULL, 0},
-};
-
-enum {
-    PLAN_JUDGED = 64, /* traces at most */
-    PLAN_OBJECT = 1,  /* weights: docs/capacity.md */
+    PLAN_JUDGED = 64,  /* traces at most */
+    PLAN_UNITS = 1024, /* of numbers: what k stands for */
+    PLAN_OBJECT = 1,   /* weights: docs/capacity.md */
     PLAN_SLAB = 64,
 };
 
-/* What the command line says beside the layout. */
-struct plan_command {
+/* What is planned; options say which of these they go with. */
+enum plan_mode { PLAN_LAYOUT = 1, PLAN_SLABINFO = 2, PLAN_TRACES = 4 };
+
+/* What the command line says. */
+static struct plan_command {
     struct plan_options options;
-    const char *svg, *caches;
-    bool columns, slabinfo, table, traces, search;
-    const char *classes, *judge[PLAN_JUDGED], **file;
+    const char *caches, *classes, *judge[PLAN_JUDGED], **file;
+    bool columns, slabinfo, traces, search;
     unsigned judged, files;
-    double object, slab;   /* weights */
-    const char *of_layout; /* an option that only a single layout has */
-};
+    double object, slab; /* weights */
+} plan_command = {.options = {.page_shift = PAGE_SHIFT, .order = PLAN_ORDER_AUTO},
+                  .object = PLAN_OBJECT,
+                  .slab = PLAN_SLAB};
 
-/* A whole number from least to most, with k behind it perhaps; false after complain(). */
-static bool plan_number(const char *option, const char *text, size_t least, size_t most,
-                        size_t *number)
-{
-    size_t times = 1;
-    char *end;
-
-    errno = 0;
-    *number = strtoul(text, &end, 10);
-    if (*end == 'k' && end != text) {
-        times = 1024;
-        end++;
-    }
-    if (end == text || *end || errno || *text == '-' || *number > SIZE_MAX / times ||
-        *number * times < least || *number * times > most) {
-        complain(STATUS_USAGE, "plan: --%s %s: a number from %zu to %zu is expected", option, text,
-                 least, most);
-        return false;
-    }
-    *number *= times;
-    return true;
-}
-
-static bool plan_power_of_two(const char *option, const char *text, size_t least, size_t most,
-                              size_t *number)
-{
-    if (!plan_number(option, text, least, most, number))
-        return false;
-    if (*number & (*number - 1)) {
-        complain(STATUS_USAGE, "plan: --%s %s: a power of two is expected", option, text);
-        return false;
-    }
-    return true;
-}
-
-/* One NAME or NAME:BYTES. */
-static bool plan_column(struct plan_options *o, const char *text)
+/* One NAME or NAME:BYTES; NULL, or what is wrong with it. */
+static const char *plan_column(struct plan_options *o, const char *text)
 {
     static const uint16_t usual[LAYOUT_COLUMNS] = {
-#define PLAN_USUAL(id, name, letter, fill, bytes) [LAYOUT_##id] = (bytes),
+#define PLAN_USUAL(id, name, letter, bytes) [LAYOUT_##id] = (bytes),
         PLAN_COLUMNS(PLAN_USUAL)
 #undef PLAN_USUAL
     };
-    size_t length = strcspn(text, ":"), bytes;
+    size_t length = strcspn(text, ":");
+    uint64_t bytes;
     unsigned i = 0;
 
     while (i < LAYOUT_COLUMNS && (strlen(plan_column_names[i]) != length ||
                                   memcmp(plan_column_names[i], text, length) != 0))
         i++;
     if (i == LAYOUT_COLUMNS) {
-        complain(STATUS_USAGE, "plan: there is no column '%.*s'; there are:" PLAN_NAMES,
-                 (int)length, text);
-        return false;
+        (void)complain(STATUS_USAGE, "plan: there is no column '%.*s'; there are:" PLAN_NAMES,
+                       (int)length, text);
+        return "";
     }
-    if (o->element[i]) {
-        complain(STATUS_USAGE, "plan: column %s is named twice", plan_column_names[i]);
-        return false;
-    }
+    if (o->element[i])
+        return "a column is named twice";
     bytes = usual[i];
-    if (text[length] && !plan_number("columns", text + length + 1, 2, LAYOUT_ELEMENT_MAX, &bytes))
-        return false;
-    if (bytes % 2 || (i == LAYOUT_LINK && bytes != LAYOUT_LINK_SIZE)) {
-        complain(STATUS_USAGE,
-                 i == LAYOUT_LINK ? "plan: links must have %u bytes"
-                                  : "plan: the bytes of a column must be even",
-                 LAYOUT_LINK_SIZE);
-        return false;
-    }
+    if (text[length] && !option_number(text + length + 1, 0, 2, LAYOUT_ELEMENT_MAX, &bytes))
+        return "a number of bytes from 2 on is expected behind the colon";
+    if (i == LAYOUT_LINK && bytes != LAYOUT_LINK_SIZE)
+        return "links must have 2 bytes";
+    if (bytes % 2)
+        return "the bytes of a column must be even";
     o->element[i] = (uint16_t)bytes;
-    return true;
+    return NULL;
 }
 
-static bool plan_read_columns(struct plan_options *o, const char *text)
+static const char *plan_read_columns(const char *text, void *to)
 {
     char list[128], *rest = list, *name;
+    const char *wrong = NULL;
 
-    if (strlen(text) >= sizeof(list)) {
-        complain(STATUS_USAGE, "plan: --columns: the list is too long");
-        return false;
-    }
+    plan_command.columns = true;
+    if (strlen(text) >= sizeof(list))
+        return "the list is too long";
     strcpy(list, text);
-    while ((name = strsep(&rest, ",")))
-        if (!plan_column(o, name))
-            return false;
-    return true;
+    while (!wrong && (name = strsep(&rest, ",")))
+        wrong = plan_column(to, name);
+    return wrong;
 }
 
-static bool plan_read_page_size(struct plan_options *o, const char *text)
+static const char *plan_read_page_size(const char *text, void *to)
 {
-    size_t bytes;
+    uint64_t bytes;
 
-    if (!plan_power_of_two("page-size", text, PAGE_SIZE, 64 << 10, &bytes))
-        return false;
-    o->page_shift = (unsigned)__builtin_ctzl(bytes);
-    return true;
+    if (!option_number(text, PLAN_UNITS, PAGE_SIZE, 64 << 10, &bytes) || (bytes & (bytes - 1)))
+        return "a power of two from 4096 to 65536 is expected";
+    *(unsigned *)to = (unsigned)__builtin_ctzl(bytes);
+    return NULL;
 }
 
-/* OBJECT,SLAB */
-static bool plan_weights(struct plan_command *c, const char *text)
+static const char *plan_read_align(const char *text, void *to)
 {
+    uint64_t bytes;
+
+    if (!option_number(text, PLAN_UNITS, 1, STOOK_ALIGN_MAX, &bytes) || (bytes & (bytes - 1)))
+        return "a power of two from 1 to 4096 is expected";
+    *(size_t *)to = bytes;
+    return NULL;
+}
+
+static const char *plan_read_slabinfo(const char *text, void *to)
+{
+    *(const char **)to = text;
+    plan_command.slabinfo = true;
+    return NULL;
+}
+
+static const char *plan_read_judge(const char *text, void *to)
+{
+    (void)to;
+    if (plan_command.judged == PLAN_JUDGED)
+        return "64 traces to judge by at most are possible";
+    plan_command.judge[plan_command.judged++] = text;
+    return NULL;
+}
+
+static const char *plan_read_weights(const char *text, void *to)
+{
+    struct plan_command *c = to;
     char *end = NULL, *last = NULL;
 
     c->object = strtod(text, &end);
     if (end != text && *end == ',')
         c->slab = strtod(end + 1, &last);
-    if (!last || last == end + 1 || *last || !(c->object >= 0 && c->object <= 1e9) ||
-        !(c->slab >= 0 && c->slab <= 1e9)) {
-        complain(STATUS_USAGE, "plan: --weights %s: OBJECT,SLAB in bytes are expected", text);
-        return false;
-    }
-    return true;
+    return last && last != end + 1 && !*last && c->object >= 0 && c->object <= 1e9 &&
+                   c->slab >= 0 && c->slab <= 1e9
+               ? NULL
+               : "OBJECT,SLAB in bytes are expected";
 }
 
-static bool plan_option(struct plan_command *c, int option, const char *text)
+static const struct option_row plan_rows[] = {
+    {"size", OPTION_NUMBER, &plan_command.options.size, 1, STOOK_OBJECT_SIZE_MAX,
+     .modes = PLAN_LAYOUT},
+    {"align", OPTION_CALL, &plan_command.options.align, .read = plan_read_align,
+     .modes = PLAN_LAYOUT},
+    {"columns", OPTION_CALL, &plan_command.options, .read = plan_read_columns,
+     .modes = PLAN_LAYOUT},
+    {"ctor", OPTION_FLAG, &plan_command.options.ctor, .modes = PLAN_LAYOUT},
+    {"typesafe", OPTION_FLAG, &plan_command.options.typesafe, .modes = PLAN_LAYOUT},
+    {"poison", OPTION_FLAG, &plan_command.options.poison, .modes = PLAN_LAYOUT},
+    {"page-size", OPTION_CALL, &plan_command.options.page_shift, .read = plan_read_page_size,
+     .modes = PLAN_LAYOUT | PLAN_SLABINFO},
+    {"order", OPTION_UNSIGNED, &plan_command.options.order, 0, LAYOUT_ORDER_MAX,
+     .modes = PLAN_LAYOUT},
+    {"library", OPTION_FLAG, &plan_command.options.library, .modes = PLAN_LAYOUT},
+    {"outside", OPTION_FLAG, &plan_command.options.outside, .modes = PLAN_LAYOUT},
+    {"explain", OPTION_FLAG, &plan_command.options.explain, .modes = PLAN_LAYOUT},
+    {"json", OPTION_FLAG, &plan_command.options.json,
+     .modes = PLAN_LAYOUT | PLAN_SLABINFO | PLAN_TRACES},
+    {"slabinfo", OPTION_CALL, &plan_command.caches, .read = plan_read_slabinfo, .otherwise = "",
+     .modes = PLAN_SLABINFO},
+    {"traces", OPTION_FLAG, &plan_command.traces, .modes = PLAN_TRACES},
+    {"classes", OPTION_TEXT, &plan_command.classes, .modes = PLAN_TRACES},
+    {"search", OPTION_FLAG, &plan_command.search, .modes = PLAN_TRACES},
+    {"judge", OPTION_CALL, NULL, .read = plan_read_judge, .modes = PLAN_TRACES},
+    {"weights", OPTION_CALL, &plan_command, .read = plan_read_weights, .modes = PLAN_TRACES},
+};
+enum { PLAN_ROWS = sizeof(plan_rows) / sizeof(plan_rows[0]) };
+
+/* The mode, and whether all that was said goes with it; false after complain(). */
+static bool plan_check_modes(const struct plan_command *c, const bool said[PLAN_ROWS])
 {
-    struct plan_options *o = &c->options;
-    size_t number;
+    enum plan_mode mode = c->traces ? PLAN_TRACES : c->slabinfo ? PLAN_SLABINFO : PLAN_LAYOUT;
+    const char *name = c->traces ? "--traces" : "--slabinfo";
 
-    switch (option) {
-    case OPTION_SIZE:
-        return plan_number("size", text, 1, STOOK_OBJECT_SIZE_MAX, &o->size);
-    case OPTION_ALIGN:
-        return plan_power_of_two("align", text, 1, STOOK_ALIGN_MAX, &o->align);
-    case OPTION_COLUMNS:
-        c->columns = true;
-        return plan_read_columns(o, text);
-    case OPTION_CTOR:
-        return o->ctor = true;
-    case OPTION_TYPESAFE:
-        return o->typesafe = true;
-    case OPTION_POISON:
-        return o->poison = true;
-    case OPTION_PAGE_SIZE:
-        return plan_read_page_size(o, text);
-    case OPTION_ORDER:
-        if (!plan_number("order", text, 0, LAYOUT_ORDER_MAX, &number))
-            return false;
-        o->order = (int)number;
-        return true;
-    case OPTION_LIBRARY:
-        return o->library = true;
-    case OPTION_OUTSIDE:
-        return o->outside = true;
-    case OPTION_EXPLAIN:
-        return o->explain = true;
-    case OPTION_JSON:
-        return o->json = true;
-    case OPTION_SVG:
-        c->svg = text;
-        return true;
-    case OPTION_SLABINFO:
-        c->slabinfo = true;
-        c->caches = text;
-        return true;
-    case OPTION_TABLE:
-        return c->table = true;
-    case OPTION_TRACES:
-        return c->traces = true;
-    case OPTION_CLASSES:
-        c->classes = text;
-        return true;
-    case OPTION_SEARCH:
-        return c->search = true;
-    case OPTION_JUDGE:
-        if (c->judged == PLAN_JUDGED) {
-            complain(STATUS_USAGE, "plan: more than %d traces to judge by", PLAN_JUDGED);
-            return false;
-        }
-        c->judge[c->judged++] = text;
-        return true;
-    case OPTION_WEIGHTS:
-        return plan_weights(c, text);
-    default:
-        return false; /* getopt has said why */
-    }
-}
-
-/* What goes with a list of caches, or a table: the rest is of one layout. */
-static bool plan_of_many(int option, bool table)
-{
-    return option == OPTION_JSON || option == OPTION_SLABINFO || option == OPTION_TABLE ||
-           option == OPTION_PAGE_SIZE ||
-           (table && (option == OPTION_LIBRARY || option == OPTION_CTOR ||
-                      option == OPTION_TYPESAFE || option == OPTION_POISON));
-}
-
-/* Traces, and nothing of a layout's. */
-static bool plan_check_traces(const struct plan_command *c, const bool said[OPTIONS])
-{
-    for (int i = 1; i < OPTIONS; i++)
-        if (said[i] && i != OPTION_JSON && c->traces != (i >= OPTION_TRACES)) {
-            complain(STATUS_USAGE,
-                     c->traces ? "plan: --%s cannot be combined with --traces"
-                               : "plan: --%s needs --traces",
-                     plan_long_options[i - 1].name);
-            return false;
-        }
-    if (c->traces && c->files == 0) {
-        complain(STATUS_USAGE, "plan: --traces: a file is needed; stook run --trace records one");
-        return false;
-    }
-    return true;
-}
-
-static bool plan_check(struct plan_command *c, const bool said[OPTIONS])
-{
-    const char *mode = c->table ? "--table" : c->slabinfo ? "--slabinfo" : NULL;
-    struct plan_options *o = &c->options;
-
-    if (c->table && c->slabinfo) {
-        complain(STATUS_USAGE, "plan: --table excludes --slabinfo");
-        return false;
-    }
-    for (int i = 1; mode && i < OPTIONS; i++)
-        if (said[i] && !plan_of_many(i, c->table)) {
-            complain(STATUS_USAGE, "plan: --%s cannot be combined with %s",
-                     plan_long_options[i - 1].name, mode);
-            return false;
-        }
-    if (mode)
-        return true;
-    if (o->size == 0) {
-        complain(STATUS_USAGE, "plan: --size BYTES is needed, or --slabinfo or --table");
-        return false;
-    }
-    if (o->align == 0)
-        o->align = o->size >= 16 ? 16 : 8; /* as stook_cache_create() has it */
-    if (!c->columns)
-        o->element[LAYOUT_LINK] = LAYOUT_LINK_SIZE;
-    if (c->svg && o->json && strcmp(c->svg, "-") == 0) {
-        complain(STATUS_USAGE, "plan: --json and --svg - cannot both be standard output");
-        return false;
-    }
+    for (unsigned i = 0; i < PLAN_ROWS; i++)
+        if (said[i] && !(plan_rows[i].modes & mode))
+            return plan_rows[i].modes == PLAN_TRACES
+                       ? refuse("plan: --%s needs --traces", plan_rows[i].name)
+                       : refuse("plan: --%s cannot be combined with %s", plan_rows[i].name, name);
     return true;
 }
 
 static bool plan_parse(struct plan_command *c, int argc, char **argv)
 {
-    bool said[OPTIONS] = {0};
-    int option;
+    struct plan_options *o = &c->options;
+    bool said[PLAN_ROWS] = {false};
+    const struct option_table table = {"plan",    STATUS_USAGE,        plan_rows,
+                                       PLAN_ROWS, .units = PLAN_UNITS, .said = said};
 
-    *c = (struct plan_command){.options = {.page_shift = PAGE_SHIFT, .order = PLAN_ORDER_AUTO},
-                               .object = PLAN_OBJECT,
-                               .slab = PLAN_SLAB};
-    optind = 1;
-    while ((option = getopt_long(argc, argv, "", plan_long_options, NULL)) != -1) {
-        if (!plan_option(c, option, optarg))
-            return false;
-        said[option] = true;
-    }
-    if (optind < argc && c->slabinfo && !c->caches) /* --slabinfo FILE */
+    if (option_read(&table, argc, argv) != STATUS_OK)
+        return false;
+    if (optind < argc && c->slabinfo && !*c->caches && !c->traces) /* --slabinfo FILE */
         c->caches = argv[optind++];
-    if (c->traces) {
-        c->file = (const char **)&argv[optind];
-        c->files = (unsigned)(argc - optind);
-        return plan_check_traces(c, said);
-    }
-    if (!plan_check_traces(c, said))
+    if (!plan_check_modes(c, said))
         return false;
-    if (optind < argc) {
-        complain(STATUS_USAGE, "plan: there is no option %s; see stook help plan", argv[optind]);
-        return false;
-    }
-    return plan_check(c, said);
+    c->file = (const char **)&argv[optind];
+    c->files = (unsigned)(argc - optind);
+    if (c->traces)
+        return c->files > 0 ||
+               refuse("plan: --traces: a file is needed; stook run --trace records one");
+    if (c->files > 0)
+        return refuse("plan: there is no option %s; see stook help plan", argv[optind]);
+    if (c->slabinfo)
+        return true;
+    if (o->size == 0)
+        return refuse("plan: --size BYTES is needed, or --slabinfo");
+    if (o->align == 0)
+        o->align = o->size >= 16 ? 16 : 8; /* as stook_cache_create() has it */
+    if (!c->columns)
+        o->element[LAYOUT_LINK] = LAYOUT_LINK_SIZE;
+    return true;
 }
 
 static int plan_show(const struct plan_command *c)
@@ -360,11 +223,9 @@ static int plan_show(const struct plan_command *c)
         return complain(STATUS_USAGE, "plan: no slab holds objects of %zu bytes aligned to %zu",
                         o->size, o->align);
     }
-    if (c->svg && !plan_write_svg(&plan, c->svg))
-        return complain(STATUS_FAILED, "plan: %s: %s", c->svg, strerror(errno));
     if (o->json)
         plan_print_json(&plan);
-    else if (!c->svg || strcmp(c->svg, "-") != 0)
+    else
         plan_print(&plan);
     return STATUS_OK;
 }
@@ -384,14 +245,15 @@ static int plan_traces(const struct plan_command *c)
     traces_builtin(&table);
     if (c->classes && !traces_table_read(&table, c->classes))
         return STATUS_USAGE;
-    plan.trace = calloc(plan.traces, sizeof(plan.trace[0]));
-    if (!plan.trace)
-        return complain(STATUS_FAILED, "plan: no memory for the traces");
+    plan.trace = target_need(calloc(plan.traces, sizeof(plan.trace[0])));
     while (n < plan.traces &&
            traces_read(&plan.trace[n], n < c->files ? c->file[n] : c->judge[n - c->files]))
         n++;
-    if (n == plan.traces && traces_start())
-        status = traces_resolve_all(&table) ? traces_run(&plan, &table) : STATUS_USAGE;
+    if (n == plan.traces && traces_start()) {
+        status = traces_resolve_all(&table) ? STATUS_OK : STATUS_USAGE;
+        if (status == STATUS_OK)
+            traces_run(&plan, &table);
+    }
     for (unsigned i = 0; i < plan.traces; i++)
         traces_free(&plan.trace[i]);
     free(plan.trace);
@@ -400,19 +262,15 @@ static int plan_traces(const struct plan_command *c)
 
 static int plan_run(int argc, char **argv)
 {
-    struct plan_command command;
+    struct plan_command *c = &plan_command;
 
-    if (!plan_parse(&command, argc, argv))
+    if (!plan_parse(c, argc, argv))
         return STATUS_USAGE;
-    if (command.traces)
-        return plan_traces(&command);
-    if (command.slabinfo)
-        return plan_slabinfo(&command.options, command.caches);
-    if (command.table) {
-        plan_table(&command.options);
-        return STATUS_OK;
-    }
-    return plan_show(&command);
+    if (c->traces)
+        return plan_traces(c);
+    if (c->slabinfo)
+        return plan_slabinfo(&c->options, *c->caches ? c->caches : NULL);
+    return plan_show(c);
 }
 
 const struct command command_plan = {
@@ -422,7 +280,6 @@ const struct command command_plan = {
         "classes cost",
     .help =
         "usage: stook plan --size BYTES [--align BYTES] [OPTIONS]\n"
-        "       stook plan --table [--json]\n"
         "       stook plan --slabinfo [FILE] [--json]\n"
         "       stook plan --traces FILE... [--classes LIST] [--search [--judge FILE]...] [--json]\n"
         "\n"
@@ -438,9 +295,7 @@ const struct command command_plan = {
         "  --outside        place columns in arrays outside the slab, for comparison\n"
         "  --explain        print why each place was chosen\n"
         "  --json           print JSON\n"
-        "  --svg FILE       write a picture; - is standard output\n"
         "\n"
-        "  --table          bytes an object that group, tag and both cost, by size and alignment\n"
         "  --slabinfo       the caches of this machine's kernel, or of FILE: a file like\n"
         "                   /proc/slabinfo, a directory like /sys/kernel/slab, or a table with\n"
         "                   name, object_size, align, slab_size, order, objs_per_slab and\n"

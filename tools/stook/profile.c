@@ -8,7 +8,7 @@
 #include "stook/command.h"
 #include "stook/option.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,12 +25,12 @@ struct profile_options {
     enum profile_by by;
     bool by_given, json;
     unsigned top;
-    const char *pprof, *collapsed, *save, *signal, *stacks;
+    const char *pprof, *collapsed, *save, *signal;
 };
 
 static int profile_by(const char *text, struct profile_options *options)
 {
-    static const char *const names[] = {"live", "peak", "calls", "growth"};
+    static const char *const names[] = {"live", "total", "calls", "growth"};
 
     for (unsigned i = 0; i < 4; i++)
         if (strcmp(text, names[i]) == 0) {
@@ -38,7 +38,7 @@ static int profile_by(const char *text, struct profile_options *options)
             options->by_given = true;
             return STATUS_OK;
         }
-    return complain(STATUS_USAGE, "--by takes live, peak, calls or growth, not %s", text);
+    return complain(STATUS_USAGE, "--by takes live, total, calls or growth, not %s", text);
 }
 
 static int profile_top(const char *text, struct profile_options *options)
@@ -62,7 +62,6 @@ static int profile_parse(int argc, char **argv, struct profile_options *options)
         {"collapsed", required_argument, NULL, 'c'},
         {"save", required_argument, NULL, 's'},
         {"signal", required_argument, NULL, 'g'},
-        {"stacks", required_argument, NULL, 'k'},
         {NULL, 0, NULL, 0},
     };
     int option, status = STATUS_OK;
@@ -91,10 +90,6 @@ static int profile_parse(int argc, char **argv, struct profile_options *options)
         case 'g':
             status = option_setting(STATUS_USAGE, "--signal", SETTING_PROFILE_SIGNAL, optarg,
                                     &options->signal);
-            break;
-        case 'k':
-            status = option_setting(STATUS_USAGE, "--stacks", SETTING_PROFILE_STACKS, optarg,
-                                    &options->stacks);
             break;
         case ':':
             return complain(STATUS_USAGE, "%s needs a value; see stook help profile",
@@ -186,8 +181,7 @@ static _Noreturn void profile_become(char **program, const char *pattern,
         setenv(setting_name(SETTING_PROFILE), pattern, 1) != 0 ||
         setenv(setting_name(SETTING_PROFILE_PID), self, 1) != 0 ||
         (options->signal ? setenv(setting_name(SETTING_PROFILE_SIGNAL), options->signal, 1)
-                         : unsetenv(setting_name(SETTING_PROFILE_SIGNAL))) != 0 ||
-        (options->stacks && setenv(setting_name(SETTING_PROFILE_STACKS), options->stacks, 1) != 0))
+                         : unsetenv(setting_name(SETTING_PROFILE_SIGNAL))) != 0)
         _exit(complain(STATUS_RUN, "no memory"));
     argv[0] = (char *)(uintptr_t) "stook";
     argv[1] = (char *)(uintptr_t) "run";
@@ -222,7 +216,7 @@ static bool profile_pattern(const char *path, char *pattern, size_t size)
 
 static volatile pid_t profile_child;
 
-/* Who ends this process means the program: its end is what is waited for. */
+/* A signal that ends this process is meant for the program, and this process waits for the program's end. */
 static void profile_pass_on(int signal)
 {
     int saved = errno;
@@ -262,7 +256,7 @@ static int profile_report(const char *path, int status, struct profile_options *
     }
     fflush(stdout);
     if (!options->by_given)
-        options->by = BY_PEAK; /* at its end a program has freed most of what it had */
+        options->by = BY_TOTAL; /* at its end a program has freed most of what it had */
     options->by_given = true;
     if (profile_show(path, NULL, options, stderr) != STATUS_OK && status == STATUS_OK)
         status = STATUS_RUN;
@@ -322,18 +316,16 @@ const struct command command_profile = {
         "       stook profile [OPTIONS] FILE [LATER]\n"
         "\n"
         "Runs PROGRAM as stook run does and counts every allocation at its call site.  When PROGRAM\n"
-        "ends, prints on standard error which call sites had the most memory.  Or reads a profile\n"
+        "ends, prints on standard error which call sites allocated the most.  Or reads a profile\n"
         "that a program wrote, and with LATER, shows what grew between the two.\n"
         "\n"
         "  --top N           show N sites, 10 by default, 0 for all\n"
-        "  --by KEY          order by live (bytes that are not freed), peak (bytes when the program\n"
-        "                    had the most), calls, or growth; the default is peak with PROGRAM,\n"
-        "                    live with FILE, and growth with LATER\n"
+        "  --by KEY          order by live (bytes that are not freed), total (bytes ever allocated),\n"
+        "                    calls, or growth; the default is total with PROGRAM, live with FILE,\n"
+        "                    and growth with LATER\n"
         "  --json            print the sites as JSON\n"
         "  --pprof PATH      write a profile for go tool pprof and others instead; - for stdout\n"
         "  --collapsed PATH  write collapsed stacks for flame graphs instead, by the key of --by\n"
-        "  --stacks SIZE     also show callers: take a call stack every SIZE bytes that a thread\n"
-        "                    allocates, 64K for instance\n"
         "  --save PATH       keep PROGRAM's profile, to read it again\n"
         "  --signal NAME     with --save: a snapshot PATH.1, PATH.2, ... at each such signal,\n"
         "                    USR2 for instance\n"

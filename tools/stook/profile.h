@@ -28,7 +28,7 @@ enum { PROFILE_FRAMES = 16 };
 
 /* Differences of two profiles may be negative. */
 struct profile_counts {
-    int64_t live_objects, live_bytes, total_objects, total_bytes, peak_objects, peak_bytes;
+    int64_t live_objects, live_bytes, total_objects, total_bytes;
 };
 
 struct profile_site {
@@ -43,7 +43,7 @@ struct profile_site {
 
 /* Objects that were sampled with their callers. */
 struct profile_stack {
-    size_t *places; /* innermost first, of profile.places; the first one's address is the site's */
+    size_t *places;     /* innermost first, of profile.places; the first address is the site's */
     size_t depth, site; /* site: the `number` of the site that has its objects */
     struct profile_counts counts;
     const char *cache, *group, *thread; /* of a sampled profile; NULL: none, or not known */
@@ -62,7 +62,6 @@ struct profile {
     char *text;
     const char *program, *exe;
     uint64_t pid, time_ns, in_use_bytes; /* in_use_bytes ~0: unknown */
-    uint64_t stack_every;                /* bytes of a thread's between two stacks */
     uint64_t
         sample_every; /* the sites are those of samples, each so many bytes; 0: all were counted */
     struct profile_site *sites;
@@ -108,7 +107,7 @@ void profile_merge(struct profile *profile);
 /* What `later` has grown since; sites that are only in `before` are added to it. */
 void profile_compare(struct profile *later, const struct profile *before);
 
-enum profile_by { BY_LIVE, BY_PEAK, BY_CALLS, BY_GROWTH };
+enum profile_by { BY_LIVE, BY_TOTAL, BY_CALLS, BY_GROWTH };
 void profile_sort(struct profile *profile, enum profile_by by);
 
 /* Forms, of a sorted profile; top 0: all sites. */

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * profile_dwarf.c - functions, lines and inlined calls of an address, by libdw; and stubs where
+ * the build lacks it.
+ */
 #include "stook/profile.h"
 #include "stook/profile_code.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #ifdef STOOK_HAS_LIBDW
+#include "look/target.h"
+
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
@@ -16,7 +22,8 @@ const bool dwarf_is_there = true;
 
 /* Addresses of a unit: a unit has some of these. */
 struct dwarf_range {
-    Dwarf_Addr start, end, bias;
+    uint64_t start, end; /* with the bias */
+    Dwarf_Addr bias;
     Dwarf_Die *unit;
 };
 
@@ -124,13 +131,6 @@ static bool dwarf_range_add(struct dwarf_file *file, struct dwarf_range range)
     return true;
 }
 
-static int dwarf_by_start(const void *a, const void *b)
-{
-    const struct dwarf_range *x = a, *y = b;
-
-    return x->start < y->start ? -1 : x->start > y->start;
-}
-
 /* Without memory for all there are the first ones. */
 static void dwarf_ranges_make(struct dwarf_file *file)
 {
@@ -142,10 +142,11 @@ static void dwarf_ranges_make(struct dwarf_file *file)
     while (room && (unit = dwfl_module_nextcu(file->module, unit, &bias)) != NULL) {
         ptrdiff_t next = 0;
         while (room && (next = dwarf_ranges(unit, next, &base, &start, &end)) > 0)
-            room = dwarf_range_add(file, (struct dwarf_range){start, end, bias, unit});
+            room =
+                dwarf_range_add(file, (struct dwarf_range){start + bias, end + bias, bias, unit});
     }
     if (file->nr_ranges > 0)
-        qsort(file->ranges, file->nr_ranges, sizeof(*file->ranges), dwarf_by_start);
+        qsort(file->ranges, file->nr_ranges, sizeof(*file->ranges), target_by_number);
 }
 
 /*
@@ -155,23 +156,17 @@ static void dwarf_ranges_make(struct dwarf_file *file)
 static Dwarf_Die *dwarf_unit(struct dwarf_file *file, Dwarf_Addr address, Dwarf_Addr *bias)
 {
     Dwarf_Die *unit = dwfl_module_addrdie(file->module, address, bias);
-    size_t low = 0, high;
+    size_t n;
 
     if (unit)
         return unit;
     if (!file->ranged)
         dwarf_ranges_make(file);
-    for (high = file->nr_ranges; low < high;) {
-        size_t middle = low + (high - low) / 2;
-        if (file->ranges[middle].start + file->ranges[middle].bias <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || address - file->ranges[low - 1].bias >= file->ranges[low - 1].end)
+    n = target_rows_to(file->ranges, file->nr_ranges, start, address);
+    if (n == 0 || address >= file->ranges[n - 1].end)
         return NULL;
-    *bias = file->ranges[low - 1].bias;
-    return file->ranges[low - 1].unit;
+    *bias = file->ranges[n - 1].bias;
+    return file->ranges[n - 1].unit;
 }
 
 enum { DWARF_DEPTH = 64 };

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * profile_elf.c - reads build ID, segments and symbol tables of an ELF file that is not trusted.
+ */
 #include "stook/profile_code.h"
 
-#include "base/file.h"
+#include "look/target.h"
+#include "text/file.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -208,20 +212,14 @@ static void elf_read_symbols(struct elf_file *file)
 
 const char *elf_function(struct elf_file *file, uint64_t address, uint64_t *offset)
 {
-    size_t low = 0, high;
+    size_t n;
 
     if (!file->searched)
         elf_read_symbols(file);
-    for (high = file->nr_symbols; low < high;) {
-        size_t middle = low + (high - low) / 2;
-        if (file->symbols[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    n = target_rows_to(file->symbols, file->nr_symbols, start, address);
     /* Functions whose symbol was stripped lie between: the nearest name would be wrong. */
-    if (low == 0 || address - file->symbols[low - 1].start >= file->symbols[low - 1].size)
+    if (n == 0 || address - file->symbols[n - 1].start >= file->symbols[n - 1].size)
         return NULL;
-    *offset = address - file->symbols[low - 1].start;
-    return file->symbols[low - 1].name;
+    *offset = address - file->symbols[n - 1].start;
+    return file->symbols[n - 1].name;
 }

@@ -124,7 +124,7 @@ static const struct profile_map *pprof_map_of(const struct profile *profile,
 static void pprof_location(struct pprof *pprof, const struct profile *profile,
                            const struct profile_site *place, uint64_t number)
 {
-    /* A site that only the earlier profile has lies in a mapping of that one's. */
+    /* A site that only the earlier profile has lies in a mapping of that profile. */
     const struct profile_map *map = pprof_map_of(profile, place->map);
     bool mapped = map != NULL;
 
@@ -150,16 +150,13 @@ static void pprof_label(struct pprof *pprof, const char *key, const char *text)
     proto_message(&pprof->message, 3, &pprof->inner);
 }
 
-/* The site's objects, or that part which came by a stack. */
-static void pprof_sample(struct pprof *pprof, const struct profile *profile, uint64_t site,
-                         const struct profile_stack *stack, const struct profile_counts *counts)
+/* The site's objects; `site` is its location. */
+static void pprof_sample(struct pprof *pprof, uint64_t site, const struct profile_counts *counts)
 {
-    const int64_t values[] = {counts->total_objects, counts->total_bytes,  counts->peak_objects,
-                              counts->peak_bytes,    counts->live_objects, counts->live_bytes};
+    const int64_t values[] = {counts->total_objects, counts->total_bytes, counts->live_objects,
+                              counts->live_bytes};
 
     proto_varint(&pprof->inner, site);
-    for (size_t i = 1; stack && i < stack->depth; i++)
-        proto_varint(&pprof->inner, profile->nr_sites + stack->places[i] + 1);
     proto_message(&pprof->message, 1, &pprof->inner);
     for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++)
         proto_varint(&pprof->inner, (uint64_t)values[i]);
@@ -184,21 +181,6 @@ static void pprof_sampled(struct pprof *pprof, const struct profile_stack *stack
     pprof_label(pprof, "group", stack->group);
     pprof_label(pprof, "thread", stack->thread);
     proto_message(&pprof->out, 2, &pprof->message);
-}
-
-static void pprof_samples(struct pprof *pprof, const struct profile *profile, size_t site)
-{
-    const struct profile_site *one = &profile->sites[site];
-    const struct profile_counts *counts = profile->compared ? &one->growth : &one->counts;
-    size_t count;
-    const struct profile_stack *stacks = profile_stacks_of(profile, one, &count);
-
-    for (size_t i = 0; i < count; i++) {
-        struct profile_counts part = profile_stack_part(stacks, count, i, counts);
-        pprof_sample(pprof, profile, site + 1, &stacks[i], &part);
-    }
-    if (count == 0)
-        pprof_sample(pprof, profile, site + 1, NULL, counts);
 }
 
 /* What samples say: stacks with their labels, each with its own counts, as Go's heap profiles have them. */
@@ -227,16 +209,13 @@ static void pprof_fill_sites(struct pprof *pprof, const struct profile *profile)
 {
     pprof_type(pprof, 1, "alloc_objects", "count");
     pprof_type(pprof, 1, "alloc_space", "bytes");
-    pprof_type(pprof, 1, "peak_objects", "count");
-    pprof_type(pprof, 1, "peak_space", "bytes");
     pprof_type(pprof, 1, "inuse_objects", "count");
     pprof_type(pprof, 1, "inuse_space", "bytes");
     for (size_t i = 0; i < profile->nr_sites; i++) {
-        pprof_location(pprof, profile, &profile->sites[i], i + 1);
-        pprof_samples(pprof, profile, i);
+        const struct profile_site *site = &profile->sites[i];
+        pprof_location(pprof, profile, site, i + 1);
+        pprof_sample(pprof, i + 1, profile->compared ? &site->growth : &site->counts);
     }
-    for (size_t i = 0; i < profile->nr_places; i++)
-        pprof_location(pprof, profile, &profile->places[i], profile->nr_sites + i + 1);
 }
 
 static void pprof_fill(struct pprof *pprof, const struct profile *profile, enum profile_by by)
@@ -258,9 +237,9 @@ static void pprof_fill(struct pprof *pprof, const struct profile *profile, enum 
     proto_number(&pprof->out, 12,
                  sampled ? profile->sample_every : 1); /* 1: every byte is counted */
     proto_number(&pprof->out, 14,
-                 pprof_string(pprof, by == BY_PEAK && !sampled ? "peak_space"
-                                     : by == BY_CALLS          ? "alloc_objects"
-                                                               : "inuse_space"));
+                 pprof_string(pprof, by == BY_TOTAL   ? "alloc_space"
+                                     : by == BY_CALLS ? "alloc_objects"
+                                                      : "inuse_space"));
 }
 
 bool profile_pprof(const struct profile *profile, enum profile_by by, FILE *to)

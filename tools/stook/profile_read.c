@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * profile_read.c - reads a profile that the library wrote from its JSON.
+ */
 #include "stook/profile.h"
 
 #include "stook/command.h"
 #include "stook/json.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -72,8 +75,6 @@ static void profile_read_site(struct profile_site *site, const struct json *json
     site->counts.live_bytes = (int64_t)json_number(json, "live_bytes", 0);
     site->counts.total_objects = (int64_t)json_number(json, "total_objects", 0);
     site->counts.total_bytes = (int64_t)json_number(json, "total_bytes", 0);
-    site->counts.peak_objects = (int64_t)json_number(json, "peak_objects", 0);
-    site->counts.peak_bytes = (int64_t)json_number(json, "peak_bytes", 0);
 }
 
 static void profile_read_map(struct profile_map *map, const struct json *json)
@@ -99,8 +100,8 @@ void profile_set_map(const struct profile *profile, struct profile_site *site)
 /* Whether all numbers together, added to *all, are such that sums and differences of them are numbers. */
 static bool profile_fits(const struct profile_counts *counts, uint64_t *all)
 {
-    const int64_t each[] = {counts->live_objects, counts->live_bytes,   counts->total_objects,
-                            counts->total_bytes,  counts->peak_objects, counts->peak_bytes};
+    const int64_t each[] = {counts->live_objects, counts->live_bytes, counts->total_objects,
+                            counts->total_bytes};
 
     for (unsigned i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
         uint64_t size = each[i] < 0 ? 0 - (uint64_t)each[i] : (uint64_t)each[i];
@@ -147,11 +148,9 @@ static int profile_fill(struct profile *profile, const char *path)
     profile->pid = json_number(profile->json, "pid", 0);
     profile->time_ns = json_number(profile->json, "time_ns", 0);
     profile->in_use_bytes = json_number(profile->json, "in_use_bytes", ~(uint64_t)0);
-    profile->stack_every = json_number(profile->json, "stack_every", 0);
     if (profile_is_sampled(profile)) {
         sites = json_member(profile->json, "samples");
         profile->sample_every = json_number(profile->json, "sample_every", 0);
-        profile->stack_every = 0; /* what samples stand for was reckoned when they were taken */
     }
     profile->nr_sites = profile_count(sites);
     profile->nr_maps = profile_count(maps);
@@ -165,7 +164,7 @@ static int profile_fill(struct profile *profile, const char *path)
     for (one = sites ? sites->first : NULL; one; one = one->next, i++) {
         struct profile_site *site = &profile->sites[i];
         profile_read_site(site, one);
-        if (!profile_fits(&site->counts, &all) || profile->stack_every > PROFILE_MOST)
+        if (!profile_fits(&site->counts, &all))
             return complain(STATUS_FAILED,
                             "%s is no profile: no process has as many objects and bytes", path);
         profile_set_map(profile, site);
@@ -173,9 +172,9 @@ static int profile_fill(struct profile *profile, const char *path)
         profile->sum.live_bytes += site->counts.live_bytes;
         profile->sum.total_objects += site->counts.total_objects;
         profile->sum.total_bytes += site->counts.total_bytes;
-        profile->sum.peak_objects += site->counts.peak_objects;
-        profile->sum.peak_bytes += site->counts.peak_bytes;
     }
+    if (profile->sample_every == 0)
+        return STATUS_OK;
     return profile_read_stacks(profile, sites) ? STATUS_OK : complain(STATUS_FAILED, "no memory");
 }
 
@@ -195,9 +194,9 @@ int profile_read(struct profile *profile, const char *path)
     format = json_number(profile->json, "stook_profile", 0);
     if (format == 0)
         return complain(STATUS_FAILED, "%s is no profile: it has no \"stook_profile\"", path);
-    if (format > 1)
-        return complain(STATUS_FAILED, "%s is of format %llu; this stook reads format 1", path,
-                        (unsigned long long)format);
+    if (format > 2)
+        return complain(STATUS_FAILED, "%s is of format %llu; this stook reads formats up to 2",
+                        path, (unsigned long long)format);
     return profile_fill(profile, path);
 }
 

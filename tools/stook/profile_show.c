@@ -17,7 +17,7 @@ enum {
     SHOW_SHARE = 10,    /* with at least so many of a hundred */
 };
 
-static const char *const show_keys[] = {"live", "peak", "calls", "growth"};
+static const char *const show_keys[] = {"live", "total", "calls", "growth"};
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
@@ -105,7 +105,7 @@ static const char *show_caller(const struct profile_site *place, unsigned frame,
     return text;
 }
 
-/* "a < b < c": who called the site, innermost first, as far as there is room. */
+/* "a < b < c": the callers of the site, innermost first, as far as there is room. */
 static void show_callers(FILE *to, const struct profile *profile, const struct profile_stack *stack)
 {
     char texts[2][SHOW_SITE], *text = texts[0];
@@ -153,8 +153,7 @@ static void show_heading(const struct profile *profile, FILE *to)
             show_bytes((int64_t)profile->sample_every, false));
         return;
     }
-    fprintf(to, "; at the peak %s in %" PRId64 " objects.\n", show_bytes(sum->peak_bytes, false),
-            sum->peak_objects);
+    fputs(".\n", to);
     if (profile->compared)
         fprintf(to,
                 "Since the earlier profile: %s live in %+" PRId64 " objects, %" PRId64
@@ -168,15 +167,15 @@ static void show_row(FILE *to, const struct profile *profile, enum profile_by by
                      const struct profile_counts *counts, const struct profile_counts *growth)
 {
     const struct profile_counts *sum = &profile->sum;
-    double share = by == BY_PEAK    ? show_share(counts->peak_bytes, sum->peak_bytes)
+    double share = by == BY_TOTAL   ? show_share(counts->total_bytes, sum->total_bytes)
                    : by == BY_CALLS ? show_share(counts->total_objects, sum->total_objects)
                                     : show_share(counts->live_bytes, sum->live_bytes);
 
     if (profile->compared)
         fprintf(to, "%9s %+10" PRId64 "  ", show_bytes(growth->live_bytes, true),
                 growth->live_objects);
-    fprintf(to, "%5.1f %9s %9s %9" PRId64 " ", share, show_bytes(counts->peak_bytes, false),
-            show_bytes(counts->live_bytes, false), counts->live_objects);
+    fprintf(to, "%5.1f %9s %9" PRId64 " ", share, show_bytes(counts->live_bytes, false),
+            counts->live_objects);
     fprintf(to, "%11" PRId64 " %9s %9s  ", counts->total_objects,
             show_bytes(counts->total_bytes, false),
             counts->total_objects != 0
@@ -190,13 +189,11 @@ static void show_take(struct profile_counts *rest, const struct profile_counts *
     rest->live_bytes -= counts->live_bytes;
     rest->total_objects -= counts->total_objects;
     rest->total_bytes -= counts->total_bytes;
-    rest->peak_objects -= counts->peak_objects;
-    rest->peak_bytes -= counts->peak_bytes;
 }
 
 static int64_t show_key(enum profile_by by, const struct profile_counts *counts)
 {
-    return by == BY_PEAK    ? counts->peak_bytes
+    return by == BY_TOTAL   ? counts->total_bytes
            : by == BY_CALLS ? counts->total_objects
                             : counts->live_bytes;
 }
@@ -300,8 +297,8 @@ void profile_table(const struct profile *profile, enum profile_by by, unsigned t
     }
     if (profile->compared)
         fprintf(to, "%9s %10s  ", "growth", "objects");
-    fprintf(to, "%5s %9s %9s %9s %11s %9s %9s  call site, by %s\n", "%", "at peak", "live",
-            "objects", "calls", "in all", "each", show_keys[by]);
+    fprintf(to, "%5s %9s %9s %11s %9s %9s  call site, by %s\n", "%", "live", "objects", "calls",
+            "in all", "each", show_keys[by]);
     for (size_t i = 0; i < shown; i++) {
         const struct profile_site *site = &profile->sites[i];
         show_row(to, profile, by, &site->counts, &site->growth);
@@ -342,8 +339,6 @@ static void show_counts(FILE *to, const struct profile_counts *counts)
 {
     fprintf(to, "{\"live_objects\": %" PRId64 ", \"live_bytes\": %" PRId64, counts->live_objects,
             counts->live_bytes);
-    fprintf(to, ", \"peak_objects\": %" PRId64 ", \"peak_bytes\": %" PRId64, counts->peak_objects,
-            counts->peak_bytes);
     fprintf(to, ", \"total_objects\": %" PRId64 ", \"total_bytes\": %" PRId64 "}",
             counts->total_objects, counts->total_bytes);
 }

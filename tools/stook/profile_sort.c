@@ -65,8 +65,6 @@ static void sort_add(struct profile_counts *to, const struct profile_counts *fro
     to->live_bytes += sign * from->live_bytes;
     to->total_objects += sign * from->total_objects;
     to->total_bytes += sign * from->total_bytes;
-    to->peak_objects += sign * from->peak_objects;
-    to->peak_bytes += sign * from->peak_bytes;
 }
 
 void profile_merge(struct profile *profile)
@@ -126,7 +124,7 @@ static int64_t sort_value(const struct profile_site *site)
 {
     return sort_key == BY_GROWTH  ? site->growth.live_bytes
            : sort_key == BY_CALLS ? site->counts.total_objects
-           : sort_key == BY_PEAK  ? site->counts.peak_bytes
+           : sort_key == BY_TOTAL ? site->counts.total_bytes
                                   : site->counts.live_bytes;
 }
 

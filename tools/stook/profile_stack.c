@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * profile_stack.c - the callers of sites, as far as they were sampled: a site's sums are exact, and are
- * shared out among its stacks as the objects that were sampled with each.
+ * profile_stack.c - the stacks of a sampled profile, by site: a site's sums are shared out among its stacks as the
+ * samples of each.
  */
 #include "stook/profile.h"
 
@@ -35,27 +35,6 @@ static void stack_counts(struct profile_counts *counts, const struct json *json)
     counts->live_bytes = (int64_t)json_number(json, "live_bytes", 0);
     counts->total_objects = (int64_t)json_number(json, "total_objects", 0);
     counts->total_bytes = (int64_t)json_number(json, "total_bytes", 0);
-    counts->peak_objects = (int64_t)json_number(json, "peak_objects", 0);
-    counts->peak_bytes = (int64_t)json_number(json, "peak_bytes", 0);
-}
-
-static int64_t stack_whole(double number)
-{
-    return number < (double)PROFILE_MOST ? (int64_t)number : (int64_t)PROFILE_MOST;
-}
-
-/*
- * What the sampled objects stand for: one of `size` bytes below the distance is sampled in size/every of
- * all cases, one beyond it always.
- */
-static void stack_weigh(int64_t *objects, int64_t *bytes, uint64_t every)
-{
-    double size = *objects > 0 ? (double)*bytes / (double)*objects : 0;
-
-    if (size <= 0 || size >= (double)every)
-        return;
-    *bytes = stack_whole((double)*objects * (double)every);
-    *objects = stack_whole((double)*bytes / size);
 }
 
 /* All addresses of all stacks, each once, as places. */
@@ -131,9 +110,6 @@ bool profile_read_stacks(struct profile *profile, const struct json *sites)
         stack->cache = json_string(site, "cache", NULL);
         stack->group = json_string(site, "group", NULL);
         stack->thread = json_string(site, "thread_name", NULL);
-        stack_weigh(&stack->counts.live_objects, &stack->counts.live_bytes, profile->stack_every);
-        stack_weigh(&stack->counts.peak_objects, &stack->counts.peak_bytes, profile->stack_every);
-        stack_weigh(&stack->counts.total_objects, &stack->counts.total_bytes, profile->stack_every);
     }
     return true;
 }
@@ -224,8 +200,6 @@ struct profile_counts profile_stack_part(const struct profile_stack *stacks, siz
     PART(live_bytes);
     PART(total_objects);
     PART(total_bytes);
-    PART(peak_objects);
-    PART(peak_bytes);
 #undef PART
     return part;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report.h - what stook report has gathered of a process, for the page (report_html.c, report_flame.c).
+ * report.h - the data of a process that stook report shows on its page (report_html.c, report_flame.c).
  */
 #ifndef STOOK_TOOL_REPORT_H
 #define STOOK_TOOL_REPORT_H

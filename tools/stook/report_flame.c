@@ -29,7 +29,7 @@ struct flame {
     struct heap *heap;
     struct look_names *names;
     struct flame_tag *tag;
-    size_t tags, room, sampled;
+    size_t tags, sampled;
     unsigned depth;
     FILE *to;
 };
@@ -41,10 +41,7 @@ static void flame_take(const struct heap_tag *counts, void *arg)
 
     if (counts->bytes == 0)
         return;
-    if (flame->tags == flame->room) {
-        flame->room = flame->room ? 2 * flame->room : 256;
-        flame->tag = target_need(realloc(flame->tag, flame->room * sizeof(*flame->tag)));
-    }
+    flame->tag = target_row(flame->tag, flame->tags, sizeof(*flame->tag));
     tag = &flame->tag[flame->tags++];
     tag->counts = *counts;
     flame->sampled += (counts->tag & HEAP_SAMPLED) != 0;
@@ -92,8 +89,7 @@ static void flame_add(struct flame *flame, struct flame_node *root, const struct
         (void)snprintf(text, FLAME_NAME, "%.80s%s%.80s", tag->site.function,
                        tag->site.file[0] ? " at " : "", tag->site.file);
         if (tag->site.file[0])
-            (void)snprintf(text + strlen(text), FLAME_NAME - strlen(text), ":%llu",
-                           (unsigned long long)tag->site.line);
+            (void)snprintf(text + strlen(text), FLAME_NAME - strlen(text), ":%lu", tag->site.line);
         (void)flame_child(node, text, &tag->counts);
         depth++;
     }
@@ -123,9 +119,9 @@ static void flame_draw(struct flame *flame, const struct flame_node *node, doubl
     fputs("<g><title>", flame->to);
     report_text(flame->to, node->name);
     fprintf(flame->to,
-            ": %s in %llu objects, %.1f%%</title><rect x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" "
+            ": %s in %lu objects, %.1f%%</title><rect x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" "
             "height=\"%d\" rx=\"2\" fill=\"hsl(%u,75%%,%u%%)\" stroke=\"#fff\"/>",
-            report_bytes(node->bytes, bytes), (unsigned long long)node->objects,
+            report_bytes(node->bytes, bytes), node->objects,
             all ? 100.0 * (double)node->bytes / (double)all : 0, x, y, width, FLAME_ROW - 1,
             flame_hue(node->name), 66 + flame_hue(node->name) % 10);
     if (room > 2) {
@@ -168,7 +164,7 @@ void report_flame(const struct report *report, FILE *to)
     if (root.bytes == 0) {
         fputs(
             "<p class=\"soft\">The process has no samples of its call sites: it has allocated too little, "
-            "or takes none (STOOK_SAMPLE=0); with STOOK_TAGS=1 it counts all.</p>\n",
+            "or takes none (STOOK_SAMPLE is not set); with STOOK_TAGS=1 it counts all.</p>\n",
             to);
     } else {
         fprintf(to,

@@ -6,7 +6,6 @@
 
 #include "stook/look_show.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,26 +49,16 @@ static const char html_style[] =
 
 void report_text(FILE *to, const char *text)
 {
-    for (; *text; text++)
-        switch (*text) {
-        case '&':
-            fputs("&amp;", to);
-            break;
-        case '<':
-            fputs("&lt;", to);
-            break;
-        case '>':
-            fputs("&gt;", to);
-            break;
-        case '"':
-            fputs("&quot;", to);
-            break;
-        default:
-            if ((unsigned char)*text < ' ' || *text == 0x7f)
-                fputc('?', to);
-            else
-                fputc(*text, to);
-        }
+    static const char *const name[256] = {
+        ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;"};
+
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (name[c])
+            fputs(name[c], to);
+        else
+            fputc(c < ' ' || c == 0x7f ? '?' : c, to);
+    }
 }
 
 const char *report_bytes(uint64_t bytes, char text[32])
@@ -202,10 +191,10 @@ static void html_caches(const struct report *report, const struct report_cache *
         fputs("</td><td>", to);
         html_bar(to, &one->bytes, most);
         if (of)
-            fprintf(to, "</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td>",
-                    of->object_size, of->count.active, of->count.slabs);
+            fprintf(to, "</td><td>%lu</td><td>%lu</td><td>%lu</td>", of->object_size,
+                    of->count.active, of->count.slabs);
         else
-            fprintf(to, "</td><td></td><td>%" PRIu64 "</td><td></td>", report->heap->large_objects);
+            fprintf(to, "</td><td></td><td>%lu</td><td></td>", report->heap->large_objects);
         fprintf(to, "<td>%s</td>", report_bytes(one->bytes.resident, text));
         fprintf(to, "<td>%s</td>", report_bytes(one->bytes.in_use, text));
         fprintf(to, "<td>%s</td>", report_bytes(one->bytes.cached, text));
@@ -359,8 +348,8 @@ static void html_block(uint64_t address, const uint8_t page[HEAP_BLOCK_PAGES], v
         if (any)
             fprintf(map->to, "\" fill=\"%s\"/>", html_pages[kind].fill);
     }
-    fprintf(map->to, "</svg>%llx, %u%% taken%s</div>\n", (unsigned long long)address,
-            used * 100 / HEAP_BLOCK_PAGES, broken ? " <b>fragmented</b>" : "");
+    fprintf(map->to, "</svg>%lx, %u%% taken%s</div>\n", address, used * 100 / HEAP_BLOCK_PAGES,
+            broken ? " <b>fragmented</b>" : "");
 }
 
 static void html_blocks(const struct report *report, FILE *to)
@@ -379,7 +368,7 @@ static void html_blocks(const struct report *report, FILE *to)
         if (map.pages[kind] > 0)
             fprintf(to,
                     "<span class=\"key\" style=\"background:%s\"></span>"
-                    "<span title=\"%" PRIu64 " pages\">%s %s</span>",
+                    "<span title=\"%lu pages\">%s %s</span>",
                     html_pages[kind].fill, map.pages[kind], html_pages[kind].name,
                     report_bytes(map.pages[kind] << 12, text));
     fputs("</p>\n<div class=\"blocks\">\n", to);

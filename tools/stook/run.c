@@ -11,7 +11,7 @@
 #include "stook/option.h"
 #include "stook/run_leaks.h"
 
-#include "base/file.h"
+#include "text/file.h"
 #include "watch/exit.h"
 
 #include <stook/stook.h>
@@ -20,7 +20,6 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +29,9 @@
 static char run_names[1024];
 
 struct run_options {
-    bool report, implied, all, trace_all, leaks, leaks_all;
-    const char *format, *file, *mode, *reserve, *limit, *trace, *trace_limit, *debug, *harden;
+    bool report, all, trace_all;
+    const char *leaks, *format, *file, *mode, *reserve, *limit, *trace, *trace_limit, *debug,
+        *harden;
 };
 
 static int run_setenv(const char *name, const char *value)
@@ -55,88 +55,36 @@ static int run_set(enum setting_id id, const char *value)
     return run_setenv(setting_name(id), value);
 }
 
+static const char *run_leaks_word(const char *text, void *to)
+{
+    *(const char **)to = text;
+    return strcmp(text, "1") == 0 || strcmp(text, "all") == 0 ? NULL : "all or nothing is expected";
+}
+
 static int run_parse(int argc, char **argv, struct run_options *options)
 {
-    static const struct option known[] = {
-        {"report", no_argument, NULL, 'r'},
-        {"report-all", no_argument, NULL, 'a'},
-        {"report-format", required_argument, NULL, 'f'},
-        {"report-file", required_argument, NULL, 'o'},
-        {"leaks", optional_argument, NULL, 'k'},
-        {"mode", required_argument, NULL, 'm'},
-        {"reserve", required_argument, NULL, 'w'},
-        {"limit", required_argument, NULL, 'l'},
-        {"debug", required_argument, NULL, 'd'},
-        {"harden", required_argument, NULL, 'H'},
-        {"trace", required_argument, NULL, 't'},
-        {"trace-limit", required_argument, NULL, 'T'},
-        {"trace-all", no_argument, NULL, 'A'},
-        {NULL, 0, NULL, 0},
+    const struct option_row rows[] = {
+        {"report", OPTION_FLAG, .to = &options->report},
+        {"report-all", OPTION_FLAG, .to = &options->all},
+        {"report-format", OPTION_SETTING, &options->format, .least = SETTING_REPORT_FORMAT},
+        {"report-file", OPTION_TEXT, .to = &options->file},
+        {"leaks", OPTION_CALL, &options->leaks, .read = run_leaks_word, .otherwise = "1"},
+        {"mode", OPTION_SETTING, &options->mode, .least = SETTING_MODE},
+        {"reserve", OPTION_SETTING, &options->reserve, .least = SETTING_RESERVE},
+        {"limit", OPTION_SETTING, &options->limit, .least = SETTING_LIMIT},
+        {"debug", OPTION_SETTING, &options->debug, .least = SETTING_DEBUG},
+        {"harden", OPTION_SETTING, &options->harden, .least = SETTING_HARDEN},
+        {"trace", OPTION_TEXT, .to = &options->trace},
+        {"trace-limit", OPTION_SETTING, &options->trace_limit, .least = SETTING_TRACE_LIMIT},
+        {"trace-all", OPTION_FLAG, .to = &options->trace_all},
     };
-    int option, status = STATUS_OK;
+    const struct option_table table = {"run", STATUS_RUN, rows, sizeof(rows) / sizeof(rows[0]),
+                                       .program = true};
+    int status = option_read(&table, argc, argv);
 
-    opterr = 0;
-    /* "+": the first argument that is no option is the program. */
-    while (status == STATUS_OK && (option = getopt_long(argc, argv, "+:", known, NULL)) != -1) {
-        switch (option) {
-        case 'r':
-            options->report = true;
-            break;
-        case 'a':
-            options->report = options->all = true;
-            break;
-        case 'f':
-            options->implied = true;
-            status = option_setting(STATUS_RUN, "--report-format", SETTING_REPORT_FORMAT, optarg,
-                                    &options->format);
-            break;
-        case 'o':
-            options->implied = true;
-            options->file = optarg;
-            break;
-        case 'k':
-            options->leaks = true;
-            options->leaks_all = optarg != NULL;
-            if (optarg && strcmp(optarg, "all") != 0)
-                return complain(STATUS_RUN, "--leaks takes all or nothing, not %s", optarg);
-            break;
-        case 'm':
-            status = option_setting(STATUS_RUN, "--mode", SETTING_MODE, optarg, &options->mode);
-            break;
-        case 'w':
-            status =
-                option_setting(STATUS_RUN, "--reserve", SETTING_RESERVE, optarg, &options->reserve);
-            break;
-        case 'l':
-            status = option_setting(STATUS_RUN, "--limit", SETTING_LIMIT, optarg, &options->limit);
-            break;
-        case 'd':
-            status = option_setting(STATUS_RUN, "--debug", SETTING_DEBUG, optarg, &options->debug);
-            break;
-        case 'H':
-            status =
-                option_setting(STATUS_RUN, "--harden", SETTING_HARDEN, optarg, &options->harden);
-            break;
-        case 't':
-            options->trace = optarg;
-            break;
-        case 'T':
-            status = option_setting(STATUS_RUN, "--trace-limit", SETTING_TRACE_LIMIT, optarg,
-                                    &options->trace_limit);
-            break;
-        case 'A':
-            options->trace_all = true;
-            break;
-        case ':':
-            return complain(STATUS_RUN, "%s needs a value; see stook help run", argv[optind - 1]);
-        default:
-            return complain(STATUS_RUN, "there is no option %s of stook run; see stook help run",
-                            argv[optind - 1]);
-        }
-    }
-    options->report = options->report || (options->implied && !options->leaks);
     if (status != STATUS_OK)
         return status;
+    options->report |= options->all || ((options->format || options->file) && !options->leaks);
     if (optind >= argc)
         return complain(STATUS_RUN, "a program is needed; see stook help run");
     if (!options->trace && (options->trace_limit || options->trace_all))
@@ -401,7 +349,7 @@ static int run_status(int error)
 static bool run_traced(const struct run_options *options, int *status)
 {
     struct run_leaks leaks = {
-        .all = options->leaks_all,
+        .all = strcmp(options->leaks, "all") == 0,
         .json = options->format && strcmp(options->format, "json") == 0,
         .output = run_leaks_output,
     };
@@ -451,10 +399,9 @@ const struct command command_run = {
         "                         --report\n"
         "  --report-all           each process of the tree writes a report, not only the first;\n"
         "                         implies --report; with a file, use %p\n"
-        "  --leaks[=all]          when a process of the tree ends, list its objects that nothing points\n"
-        "                         to, by call site; all: what can be reached, too.  The first process\n"
-        "                         reports in any case, others if they lost something, as\n"
-        "                         --report-format and --report-file say.  --debug U gives whole stacks\n"
+        "  --leaks[=all]          when a process of the tree ends, list objects that nothing points to,\n"
+        "                         by call site; all: what can be reached, too; as --report-format and\n"
+        "                         --report-file say.  --debug U gives whole stacks\n"
         "  --mode MODE            rseq (the default where the system supports it) or locked\n"
         "  --reserve SIZE         keep at most SIZE of free memory warm, 32M by default\n"
         "  --limit SIZE           each process may have SIZE allocated at one time; beyond it\n"
@@ -469,8 +416,7 @@ const struct command command_run = {
         "  --trace-limit SIZE     let FILE grow to SIZE, 1G by default; later events are lost\n"
         "  --trace-all            also trace the other processes of the tree, each to FILE.PID\n"
         "\n"
-        "A process that ends without exit(), by a signal or _exit(), writes no report; --leaks\n"
-        "searches it all the same.\n"
+        "A process that ends without exit(), by a signal or _exit(), writes no report.\n"
         "Programs that are linked statically, gain privileges or run on another libc keep their own\n"
         "malloc; stook warns of that.  A program that is linked with libstook-malloc.a has Stook's\n"
         "malloc already, and reports.\n"

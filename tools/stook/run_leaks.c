@@ -21,9 +21,13 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+enum { TREE_SHARED = 1, TREE_OWN /* since it was forked or executed a program */ };
+
 enum {
+    TREE_NAPS = 100,     /* of 1 ms */
     TREE_PIDS = 1 << 22, /* the kernel's most */
     TREE_OPTIONS = PTRACE_O_TRACEEXIT | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEFORK |
                    PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE,
@@ -34,8 +38,7 @@ static struct {
     pid_t program;
     bool searched; /* the program was */
     bool lost, unknown;
-    bool own
-        [TREE_PIDS]; /* by process: it has memory of its own, since it was forked or executed a program */
+    uint8_t memory[TREE_PIDS]; /* by process; 0: the event of its creation is still to come */
 } tree;
 
 /* ---- one thread that ends --------------------------------------------------------------------- */
@@ -43,15 +46,14 @@ static struct {
 /* The process of a thread; 0: it is gone. */
 static int tree_process(int thread)
 {
-    char path[64], line[256];
+    char path[64];
     int process = 0;
     FILE *file;
 
     snprintf(path, sizeof(path), "/proc/%d/status", thread);
     if (!(file = fopen(path, "re")))
         return 0;
-    while (process == 0 && fgets(line, sizeof(line), file))
-        (void)sscanf(line, "Tgid: %d", &process);
+    (void)!fscanf(file, "%*[^\n] %*[^\n] %*[^\n] Tgid: %d", &process);
     fclose(file);
     return process;
 }
@@ -67,13 +69,32 @@ static bool tree_ends(int thread)
     return stop_call(thread) == SYS_exit_group || (flags & TREE_KILLED);
 }
 
+static void tree_event(const struct run_leaks *options, int thread, int status);
+
+/* A child may end before its parent's event, which says how it was made, is seen: others come first then. */
+static void tree_await(const struct run_leaks *options, int process)
+{
+    const struct timespec nap = {0, 1000000};
+
+    for (unsigned i = 0; i < TREE_NAPS && process && !tree.memory[process]; i++) {
+        siginfo_t info = {.si_pid = 0};
+        if (waitid(P_ALL, 0, &info, WSTOPPED | WNOHANG | __WALL) == 0 && info.si_pid)
+            tree_event(options, info.si_pid, info.si_status << 8 | 0x7f);
+        else
+            (void)nanosleep(&nap, NULL);
+    }
+}
+
 static void tree_end(const struct run_leaks *options, int thread)
 {
     int process = tree_process(thread);
     struct stop *stop;
     enum leaks_end end;
 
-    if (!tree.own[process] || !tree_ends(thread)) {
+    tree_await(options, process);
+    if (tree.memory[process] != TREE_OWN || !tree_ends(thread)) {
+        if (thread != process)
+            tree.memory[thread] = 0;
         (void)ptrace(PTRACE_DETACH, thread, NULL, NULL);
         return;
     }
@@ -81,10 +102,10 @@ static void tree_end(const struct run_leaks *options, int thread)
     if (!stop)
         return;
     /* The main thread has no memory any more if it ended before. */
-    end = leaks_at_end(options, stop_has(stop, process) ? process : thread, stop,
+    end = leaks_at_end(options, stop_has(stop, process, true) ? process : thread, stop,
                        process == tree.program);
     stop_end(stop);
-    tree.own[process] = false;
+    tree.memory[process] = 0;
     tree.searched |= process == tree.program;
     tree.lost |= end == LEAKS_END_LOST;
     tree.unknown |= end == LEAKS_END_UNKNOWN && process == tree.program;
@@ -102,9 +123,12 @@ static void tree_event(const struct run_leaks *options, int thread, int status)
         return;
     }
     if (event == PTRACE_EVENT_EXEC)
-        tree.own[thread] = true;
-    if (event == PTRACE_EVENT_FORK && ptrace(PTRACE_GETEVENTMSG, thread, NULL, &child) == 0)
-        tree.own[child % TREE_PIDS] = true;
+        tree.memory[thread] = TREE_OWN;
+    if ((event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK ||
+         event == PTRACE_EVENT_CLONE) &&
+        ptrace(PTRACE_GETEVENTMSG, thread, NULL, &child) == 0 &&
+        (event == PTRACE_EVENT_FORK || !tree.memory[child % TREE_PIDS]))
+        tree.memory[child % TREE_PIDS] = event == PTRACE_EVENT_FORK ? TREE_OWN : TREE_SHARED;
     if (event == PTRACE_EVENT_STOP && number != SIGTRAP) /* stopped by a signal, until SIGCONT */
         (void)ptrace(PTRACE_LISTEN, thread, NULL, NULL);
     else
@@ -132,16 +156,6 @@ static void tree_pass(int number, siginfo_t *info, void *context)
         (void)kill(tree.program, number);
 }
 
-static void tree_signals(void)
-{
-    static const int passed[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-    struct sigaction pass = {.sa_sigaction = tree_pass, .sa_flags = SA_SIGINFO | SA_RESTART};
-
-    (void)signal(SIGPIPE, SIG_IGN); /* of a report that nothing reads: the status is still right */
-    for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
-        (void)sigaction(passed[i], &pass, NULL);
-}
-
 /* Ends as the program did. */
 static int tree_result(int status)
 {
@@ -163,24 +177,19 @@ static int tree_result(int status)
 static int tree_refused(void)
 {
     const char *why = strerror(errno);
-    int yama = target_yama();
 
-    if (yama >= 2)
-        return complain(
-            STATUS_RUN,
-            "--leaks needs ptrace, which kernel.yama.ptrace_scope=%d refuses: run stook with "
-            "CAP_SYS_PTRACE (as root), or search a core file (stook help leaks)",
-            yama);
     return complain(
         STATUS_RUN,
-        "--leaks needs ptrace (%s), which a sandbox, a container or a debugger around stook "
-        "refuses: permit ptrace and process_vm_readv (docker run --cap-add SYS_PTRACE), or "
-        "search a core file (stook help leaks)",
-        why);
+        "--leaks needs ptrace (%s; kernel.yama.ptrace_scope is %d): permit ptrace and "
+        "process_vm_readv in the sandbox, container or debugger around stook (docker run "
+        "--cap-add SYS_PTRACE), run stook as root, or search a core file (stook help leaks)",
+        why, target_yama());
 }
 
 bool run_leaks_fork(const struct run_leaks *options, int *status)
 {
+    static const int passed[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+    struct sigaction pass = {.sa_sigaction = tree_pass, .sa_flags = SA_SIGINFO | SA_RESTART};
     int gate[2];
     char c;
 
@@ -191,18 +200,19 @@ bool run_leaks_fork(const struct run_leaks *options, int *status)
     if (tree.program == 0) {
         (void)close(gate[1]);
         (void)!read(gate[0], &c, 1); /* until it is traced */
-        (void)close(gate[0]);
         return true;
     }
-    tree_signals();
+    for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+        (void)sigaction(passed[i], &pass, NULL);
+    (void)signal(SIGPIPE, SIG_IGN); /* of a report that nothing reads: the status is still right */
     if (ptrace(PTRACE_SEIZE, tree.program, NULL, (void *)(intptr_t)TREE_OPTIONS) != 0) {
         *status = tree_refused();
         (void)kill(tree.program, SIGKILL);
         (void)waitpid(tree.program, NULL, 0);
         return false;
     }
-    (void)close(gate[0]);
     (void)close(gate[1]);
+    tree.memory[tree.program] = TREE_SHARED;
     *status = tree_result(tree_follow(options));
     return false;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * standard.c - the descriptors 0 to 2 of every command.
+ * standard.c - the descriptors 0 to 2 of every command, and words and flags of JSON.
  */
 #include "stook/command.h"
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -24,6 +24,36 @@ void output_writer_to(struct writer *w, FILE *to)
 void output_writer(struct writer *w)
 {
     output_writer_to(w, stdout);
+}
+
+void output_word(struct writer *w, const char *key, const char *text, const char *end)
+{
+    writer_print(w, "\"%s\": ", key);
+    if (text)
+        writer_json(w, text);
+    else
+        writer_print(w, "null");
+    writer_print(w, "%s", end);
+}
+
+void output_flag(struct writer *w, const char *key, bool value, const char *end)
+{
+    writer_print(w, "\"%s\": %s%s", key, value ? "true" : "false", end);
+}
+
+void output_each(struct writer *w, const char *end, const struct output_count *count)
+{
+    for (; count->name; count++)
+        writer_key(w, count->name, count->value, count[1].name ? ", " : end);
+}
+
+void output_string(FILE *to, const char *text)
+{
+    struct writer w;
+
+    output_writer_to(&w, to);
+    writer_json(&w, text);
+    (void)writer_finish(&w);
 }
 
 void standard_begin(void)

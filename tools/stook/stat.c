@@ -2,23 +2,21 @@
 /*
  * stat.c - stook stat: counters of a running process by CPU and node, once or at intervals as vmstat.
  *
- * What lists and barns count is counted always.  The counters of <stook/stat.h> are counted where the process has them
- * switched on.
+ * The counts of lists and barns are always there.  Those of <stook/stat.h> are there if the process has switched them on.
  */
 #include "stook/command.h"
 #include "stook/look_show.h"
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <getopt.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { STAT_COLUMNS = 16, STAT_HEAD_EVERY = 20 };
+enum { STAT_COLUMNS = 16, STAT_HEAD_EVERY = 20, STAT_RATES = 7, STAT_CALLS = 4 };
 
 struct stat_options {
     const char *pid, *cache;
@@ -127,15 +125,14 @@ static void stat_by_cpu(struct writer *w, const struct stat_options *options,
             sum += stat_event(options, heap, cpu, event);
         if (sum == 0 && !options->cache)
             continue;
-        writer_print(w, "%-24s %12llu", heap->view.stat[event], (unsigned long long)sum);
+        writer_print(w, "%-24s %12lu", heap->view.stat[event], sum);
         for (unsigned i = 0; i < n; i++)
-            writer_print(w, " %11llu",
-                         (unsigned long long)stat_event(options, heap, cpus[i], event));
+            writer_print(w, " %11lu", stat_event(options, heap, cpus[i], event));
         writer_print(w, "\n");
     }
 }
 
-/* What every node counts, whatever is switched on. */
+/* What every node counts, whatever is switched on: the first STAT_RATES of them ever. */
 static const struct stat_of_node {
     const char *name;
     size_t offset;
@@ -189,12 +186,10 @@ static void stat_by_node(struct writer *w, const struct stat_options *options,
         uint64_t sum = 0;
         for (unsigned node = 0; node < heap->nodes; node++)
             sum += stat_node(options, heap, node, stat_of_nodes[i].offset);
-        writer_print(w, "%-27s %12llu", stat_of_nodes[i].name, (unsigned long long)sum);
+        writer_print(w, "%-27s %12lu", stat_of_nodes[i].name, sum);
         for (unsigned node = 0; node < heap->nodes; node++)
             if (stat_node_used(options, heap, node))
-                writer_print(
-                    w, "  %12llu",
-                    (unsigned long long)stat_node(options, heap, node, stat_of_nodes[i].offset));
+                writer_print(w, "  %12lu", stat_node(options, heap, node, stat_of_nodes[i].offset));
         writer_print(w, "\n");
     }
 }
@@ -216,13 +211,15 @@ static void stat_once(struct writer *w, const struct stat_options *options, cons
 
 /* ---- at intervals ----------------------------------------------------------------------------- */
 
-/* What a line is made of; `known`: the process counts the four last. */
+/* Counters that a line has where the process counts them. */
+static const char *const stat_calls[STAT_CALLS] = {"alloc_fastpath", "alloc_slowpath",
+                                                   "free_fastpath", "free_slowpath"};
+
 struct stat_line {
     uint64_t active, in_use, cached, resident, slabs;
-    uint64_t made, gone, lists, get, miss, put, refuse;
-    uint64_t alloc_fast, alloc_slow, free_fast, free_slow;
+    uint64_t rate[STAT_RATES], call[STAT_CALLS]; /* of stat_of_nodes, of stat_calls */
     uint64_t time;
-    bool known;
+    bool known; /* the calls */
 };
 
 static uint64_t stat_named(const struct stat_options *options, const struct heap *heap,
@@ -242,31 +239,20 @@ static struct stat_line stat_read(const struct stat_options *options, const stru
     struct stat_line line = {.time = heap->target->time, .known = stat_counts(options, heap)};
 
     for (size_t i = 0; i < heap->caches; i++) {
-        const struct heap_cache *cache = &heap->cache[i];
-        if (!stat_takes(options, heap, cache))
+        const struct heap_count *n = &heap->cache[i].count;
+        if (!stat_takes(options, heap, &heap->cache[i]))
             continue;
-        line.active += cache->count.active;
-        line.in_use += cache->count.bytes.in_use;
-        line.cached += cache->count.bytes.cached;
-        line.resident += cache->count.bytes.resident;
-        line.slabs += cache->count.slabs;
-        for (unsigned node = 0; node < heap->nodes; node++) {
-            const struct heap_node *n = &cache->node[node];
-            line.made += n->made;
-            line.gone += n->gone;
-            line.lists += n->took;
-            line.get += n->barn_get;
-            line.miss += n->barn_get_fail;
-            line.put += n->barn_put;
-            line.refuse += n->barn_put_fail;
-        }
+        line.active += n->active;
+        line.in_use += n->bytes.in_use;
+        line.cached += n->bytes.cached;
+        line.resident += n->bytes.resident;
+        line.slabs += n->slabs;
     }
-    if (line.known) {
-        line.alloc_fast = stat_named(options, heap, "alloc_fastpath");
-        line.alloc_slow = stat_named(options, heap, "alloc_slowpath");
-        line.free_fast = stat_named(options, heap, "free_fastpath");
-        line.free_slow = stat_named(options, heap, "free_slowpath");
-    }
+    for (unsigned i = 0; i < STAT_RATES; i++)
+        for (unsigned node = 0; node < heap->nodes; node++)
+            line.rate[i] += stat_node(options, heap, node, stat_of_nodes[i].offset);
+    for (unsigned i = 0; i < STAT_CALLS && line.known; i++)
+        line.call[i] = stat_named(options, heap, stat_calls[i]);
     return line;
 }
 
@@ -304,7 +290,7 @@ static void stat_rate(struct writer *w, uint64_t now, uint64_t before, double se
 {
     double rate = now > before && seconds > 0 ? (double)(now - before) / seconds : 0;
 
-    writer_print(w, " %*llu", width, (unsigned long long)(rate + 0.5));
+    writer_print(w, " %*lu", width, (uint64_t)(rate + 0.5));
 }
 
 static void stat_show_line(struct writer *w, const struct stat_line *now,
@@ -312,34 +298,16 @@ static void stat_show_line(struct writer *w, const struct stat_line *now,
 {
     double seconds = (double)(now->time - before->time) / 1e9;
 
-    writer_print(w, "%10llu", (unsigned long long)now->active);
+    writer_print(w, "%10lu", now->active);
     writer_size(w, now->in_use);
     writer_size(w, now->cached);
     writer_size(w, now->resident);
-    writer_print(w, " %7llu", (unsigned long long)now->slabs);
-    stat_rate(w, now->made, before->made, seconds, 7);
-    stat_rate(w, now->gone, before->gone, seconds, 7);
-    stat_rate(w, now->lists, before->lists, seconds, 7);
-    stat_rate(w, now->get, before->get, seconds, 7);
-    stat_rate(w, now->miss, before->miss, seconds, 7);
-    stat_rate(w, now->put, before->put, seconds, 7);
-    stat_rate(w, now->refuse, before->refuse, seconds, 7);
-    if (now->known) {
-        stat_rate(w, now->alloc_fast, before->alloc_fast, seconds, 12);
-        stat_rate(w, now->alloc_slow, before->alloc_slow, seconds, 12);
-        stat_rate(w, now->free_fast, before->free_fast, seconds, 12);
-        stat_rate(w, now->free_slow, before->free_slow, seconds, 12);
-    }
+    writer_print(w, " %7lu", now->slabs);
+    for (unsigned i = 0; i < STAT_RATES; i++)
+        stat_rate(w, now->rate[i], before->rate[i], seconds, 7);
+    for (unsigned i = 0; i < STAT_CALLS && now->known; i++)
+        stat_rate(w, now->call[i], before->call[i], seconds, 12);
     writer_print(w, "\n");
-}
-
-static void stat_sleep(double seconds)
-{
-    struct timespec time = {.tv_sec = (time_t)seconds};
-
-    time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
-    while (nanosleep(&time, &time) != 0)
-        ;
 }
 
 /* The first line has no interval before it: it counts from zero in a time that is unknown, so it has no rates. */
@@ -352,7 +320,7 @@ static int stat_repeat(const struct stat_options *options, struct heap *heap)
     for (unsigned long n = 0; options->count == 0 || n < options->count; n++) {
         struct stat_line now;
         if (n > 0) {
-            stat_sleep(options->interval);
+            look_sleep(options->interval);
             if (!heap_read(heap, &error))
                 return complain(STATUS_FAILED, "%s", error.text);
             if (options->cache && !heap_cache_named(heap, options->cache))
@@ -373,17 +341,16 @@ static int stat_repeat(const struct stat_options *options, struct heap *heap)
 
 static int stat_run(int argc, char **argv)
 {
+    const struct heap_cache *cache;
     struct stat_options options;
     struct heap *heap;
     struct writer w;
     int status = stat_parse(argc, argv, &options);
 
-    if (status != STATUS_OK || (status = look_open(options.pid, &heap)) != STATUS_OK)
+    if (status != STATUS_OK ||
+        (status = look_open_cache(options.pid, options.cache, &heap, &cache)) != STATUS_OK)
         return status;
-    if (options.cache && !heap_cache_named(heap, options.cache)) {
-        status = complain(STATUS_FAILED, "process %s has no cache %s; stook caches %s lists them",
-                          options.pid, options.cache, options.pid);
-    } else if (options.interval > 0) {
+    if (options.interval > 0) {
         status = stat_repeat(&options, heap);
     } else {
         output_writer(&w);

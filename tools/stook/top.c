@@ -7,6 +7,7 @@
  */
 #include "stook/command.h"
 #include "stook/look_show.h"
+#include "stook/option.h"
 #include "stook/top_data.h"
 
 #include <getopt.h>
@@ -28,49 +29,35 @@ static const char top_help[] =
 
 struct top_options {
     double delay;
-    unsigned long count;
+    uint64_t count;
     enum top_sort sort;
     const char *pid;
 };
 
-static bool top_parse_sort(const char *text, enum top_sort *sort)
+static const char *top_parse_sort(const char *text, void *sort)
 {
     for (unsigned i = 0; i < TOP_SORTS; i++)
         if (strcmp(text, top_sort_name((enum top_sort)i)) == 0) {
-            *sort = (enum top_sort)i;
-            return true;
+            *(enum top_sort *)sort = (enum top_sort)i;
+            return NULL;
         }
-    return false;
+    (void)complain(STATUS_USAGE, "--sort takes bytes, growth, rate, waste, objects or name, not %s",
+                   text);
+    return "";
 }
 
 static int top_parse(int argc, char **argv, struct top_options *options)
 {
-    static const struct option known[] = {{"delay", required_argument, NULL, 'd'},
-                                          {"count", required_argument, NULL, 'n'},
-                                          {"sort", required_argument, NULL, 's'},
-                                          {NULL, 0, NULL, 0}};
-    char *end;
-    int c;
+    const struct option_row rows[] = {
+        {"delay", OPTION_SECONDS, &options->delay, 100, 3600000, .letter = 'd'},
+        {"count", OPTION_NUMBER, &options->count, 1, UINT64_MAX, .letter = 'n'},
+        {"sort", OPTION_CALL, &options->sort, .read = top_parse_sort, .letter = 's'},
+    };
+    int status;
 
     *options = (struct top_options){.delay = 1, .sort = TOP_BYTES};
-    optind = 0;
-    while ((c = getopt_long(argc, argv, "d:n:s:", known, NULL)) != -1) {
-        if (c == 'd') {
-            options->delay = strtod(optarg, &end);
-            if (*end || !(options->delay >= 0.1 && options->delay <= 3600))
-                return complain(STATUS_USAGE, "--delay takes 0.1 to 3600 seconds, not %s", optarg);
-        } else if (c == 'n') {
-            options->count = strtoul(optarg, &end, 10);
-            if (*end || options->count == 0)
-                return complain(STATUS_USAGE, "--count takes a number, not %s", optarg);
-        } else if (c != 's') {
-            return complain(STATUS_USAGE, "see stook help top");
-        } else if (!top_parse_sort(optarg, &options->sort)) {
-            return complain(STATUS_USAGE,
-                            "--sort takes bytes, growth, rate, waste, objects or name, not %s",
-                            optarg);
-        }
-    }
+    if ((status = option_take("top", rows, argc, argv)) != STATUS_OK)
+        return status;
     if (argc - optind > 1)
         return complain(STATUS_USAGE, "top takes one process number, or none");
     options->pid = argv[optind];
@@ -153,7 +140,7 @@ static void top_act(struct top_data *data, struct top_screen *screen, enum top_a
     }
 }
 
-static int top_loop(struct top_data *data, struct top_screen *screen, unsigned long count)
+static int top_loop(struct top_data *data, struct top_screen *screen, uint64_t count)
 {
     enum top_action action = TOP_RENEW;
 

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * top_data.c - reads the rows of stook top, computes their rates, and sorts them.
+ */
 #include "stook/top_data.h"
 
 #include "stook/look_show.h"
 
 #include "look/apart.h"
 
+#include "base/raw.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
 static struct top_row *top_add(struct top_data *data)
 {
-    if (data->rows % 64 == 0)
-        data->row = target_need(realloc(data->row, (data->rows + 64) * sizeof(*data->row)));
+    data->row = target_row(data->row, data->rows, sizeof(*data->row));
     memset(&data->row[data->rows], 0, sizeof(data->row[0]));
     return &data->row[data->rows++];
 }
@@ -188,25 +190,17 @@ static void top_take(int pid, char *said, size_t size, void *arg)
     *top_add(data) = seen.row;
     data->resident += seen.row.process_resident;
     data->warm += seen.warm;
-    data->total.active += seen.total.active;
-    data->total.in_sheaves += seen.total.in_sheaves;
-    data->total.in_slabs += seen.total.in_slabs;
-    data->total.bytes.resident += seen.total.bytes.resident;
-    data->total.bytes.in_use += seen.total.bytes.in_use;
-    data->total.bytes.cached += seen.total.bytes.cached;
-    data->total.bytes.wasted += seen.total.bytes.wasted;
+    heap_add(&data->total, &seen.total);
 }
 
 void top_read_processes(struct top_data *data)
 {
     const struct apart apart = {top_look, top_take, data};
-    struct timespec now;
 
     top_begin(data);
     data->refused = 0;
     (void)apart_each(&apart, NULL, 0);
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    top_end(data, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+    top_end(data, raw_clock());
 }
 
 /* ---- in order --------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * top_keys.c - what the keys of stook top do, and the wait for one of them or for the next snapshot.
+ * top_keys.c - the keys of stook top, and the wait for one of them or for the next snapshot.
  */
 #include "stook/top_screen.h"
 

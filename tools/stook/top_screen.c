@@ -13,6 +13,7 @@
 #include <locale.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,9 +181,8 @@ static void draw_sums(const struct top_data *data)
               top_size(n->bytes.in_use, c), top_size(n->bytes.cached, d),
               top_size(n->bytes.wasted, e), top_size(data->warm, f));
     top_growth(data->growth, a);
-    draw_line(2, "objects  %llu in use, %llu in sheaves, %llu free in slabs%s%s%s",
-              (unsigned long long)n->active, (unsigned long long)n->in_sheaves,
-              (unsigned long long)n->in_slabs, a[0] ? "; growth " : "", a, a[0] ? "/s" : "");
+    draw_line(2, "objects  %lu in use, %lu in sheaves, %lu free in slabs%s%s%s", n->active,
+              n->in_sheaves, n->in_slabs, a[0] ? "; growth " : "", a, a[0] ? "/s" : "");
     draw_meter(&n->bytes);
 }
 
@@ -223,6 +223,8 @@ int top_screen_lines(void)
 
 enum column_of { OF_BOTH, OF_PROCESS, OF_HOST };
 
+enum column_kind { AS_NAME, AS_COUNT, AS_SIZE, AS_TEXT, AS_GROWTH, AS_RATE, AS_SHARE };
+
 /* In their order.  Where the terminal has no room for all, those with the highest number in `drop` go first. */
 static const struct column {
     const char *title;
@@ -230,41 +232,32 @@ static const struct column {
     int drop;
     enum column_of of;
     int sort; /* enum top_sort; -1: no key sorts by it */
+    enum column_kind kind;
+    size_t at; /* of the value in its row */
 } columns[] = {
-    {"PID", 8, 0, OF_HOST, -1},
-    {"", 0, 0, OF_BOTH, TOP_NAME},
-    {"RESIDENT", 9, 3, OF_HOST, -1},
-    {"SIZE", 7, 4, OF_PROCESS, -1},
-    {"IN USE", 11, 2, OF_BOTH, TOP_OBJECTS},
-    {"TOTAL", 11, 8, OF_BOTH, -1},
-    {"USE", 5, 1, OF_BOTH, -1},
-    {"SLABS", 8, 7, OF_PROCESS, -1},
-    {"MODE", 8, 6, OF_HOST, -1},
-    {"BYTES", 9, 0, OF_BOTH, TOP_BYTES},
-    {"WASTE", 9, 0, OF_BOTH, TOP_WASTE},
-    {"GROWTH/s", 9, 0, OF_BOTH, TOP_GROWTH},
-    {"ALLOCS/s", 11, 5, OF_BOTH, TOP_RATE},
-    {"EVENTS/s", 9, 5, OF_BOTH, TOP_RATE},
+    {"PID", 8, 0, OF_HOST, -1, AS_COUNT, offsetof(struct top_row, key)},
+    {"", 0, 0, OF_BOTH, TOP_NAME, AS_NAME, 0},
+    {"RESIDENT", 9, 3, OF_HOST, -1, AS_SIZE, offsetof(struct top_row, process_resident)},
+    {"SIZE", 7, 4, OF_PROCESS, -1, AS_COUNT, offsetof(struct top_row, size)},
+    {"IN USE", 11, 2, OF_BOTH, TOP_OBJECTS, AS_COUNT, offsetof(struct top_row, active)},
+    {"TOTAL", 11, 8, OF_BOTH, -1, AS_COUNT, offsetof(struct top_row, total)},
+    {"USE", 5, 1, OF_BOTH, -1, AS_SHARE, 0},
+    {"SLABS", 8, 7, OF_PROCESS, -1, AS_COUNT, offsetof(struct top_row, slabs)},
+    {"MODE", 8, 6, OF_HOST, -1, AS_TEXT, offsetof(struct top_row, mode)},
+    {"BYTES", 9, 0, OF_BOTH, TOP_BYTES, AS_SIZE, offsetof(struct top_row, resident)},
+    {"WASTE", 9, 0, OF_BOTH, TOP_WASTE, AS_SIZE, offsetof(struct top_row, waste)},
+    {"GROWTH/s", 9, 0, OF_BOTH, TOP_GROWTH, AS_GROWTH, offsetof(struct top_row, growth)},
+    {"ALLOCS/s", 11, 5, OF_BOTH, TOP_RATE, AS_RATE, offsetof(struct top_row, alloc_rate)},
+    {"EVENTS/s", 9, 5, OF_BOTH, TOP_RATE, AS_RATE, offsetof(struct top_row, event_rate)},
 };
 enum {
-    COLUMN_PID,
-    COLUMN_NAME,
-    COLUMN_RESIDENT,
-    COLUMN_SIZE,
-    COLUMN_ACTIVE,
-    COLUMN_TOTAL,
-    COLUMN_USE,
-    COLUMN_SLABS,
-    COLUMN_MODE,
-    COLUMN_BYTES,
-    COLUMN_WASTE,
-    COLUMN_GROWTH,
-    COLUMN_ALLOCS,
+    COLUMN_ALLOCS = 12,
     COLUMN_EVENTS,
-    COLUMNS_ALL,
+    COLUMNS_ALL = sizeof(columns) / sizeof(columns[0]),
     COLUMN_NAME_LEAST = 16,
     COLUMN_NAME_MOST = 44,
 };
+_Static_assert(COLUMNS_ALL == COLUMN_EVENTS + 1, "the two last ones are rates");
 
 /* The columns that are shown, a bit each; the width of the name's. */
 struct columns_shown {
@@ -312,7 +305,7 @@ static void draw_columns(const struct top_screen *screen, const struct top_data 
             continue;
         if (sorted)
             attron(A_UNDERLINE | A_BOLD);
-        if (i == COLUMN_NAME)
+        if (columns[i].kind == AS_NAME)
             printw("%s%-*s", data->heap ? "" : " ", shown->name - !data->heap,
                    data->heap ? "CACHE" : "PROCESS");
         else
@@ -323,55 +316,38 @@ static void draw_columns(const struct top_screen *screen, const struct top_data 
     attroff(A_REVERSE);
 }
 
-/* The text of a row's cell, but for the name. */
+/* The text of a row's cell, except the name. */
 static void draw_text(const struct top_row *row, unsigned column, char text[32])
 {
+    const char *at = (const char *)row + columns[column].at;
+    uint64_t count;
+    double rate;
     char size[TOP_SIZE];
 
+    memcpy(&count, at, sizeof(count));
+    memcpy(&rate, at, sizeof(rate));
     text[0] = '\0';
-    switch (column) {
-    case COLUMN_PID:
-        snprintf(text, 32, "%u", (unsigned)row->key);
+    switch (columns[column].kind) {
+    case AS_NAME:
         break;
-    case COLUMN_RESIDENT:
-        snprintf(text, 32, "%s", top_size(row->process_resident, size));
+    case AS_COUNT: /* large objects have no size */
+        snprintf(text, 32, count == 0 && at == (const char *)&row->size ? "-" : "%lu", count);
         break;
-    case COLUMN_SIZE:
-        snprintf(text, 32, row->size ? "%u" : "-", (unsigned)row->size);
+    case AS_SIZE:
+        snprintf(text, 32, "%s", top_size(count, size));
         break;
-    case COLUMN_ACTIVE:
-        snprintf(text, 32, "%llu", (unsigned long long)row->active);
+    case AS_TEXT:
+        snprintf(text, 32, "%.31s", at);
         break;
-    case COLUMN_TOTAL:
-        snprintf(text, 32, "%llu", (unsigned long long)row->total);
+    case AS_GROWTH:
+        snprintf(text, 32, "%s", top_growth(rate, size));
         break;
-    case COLUMN_USE:
+    case AS_RATE:
+        snprintf(text, 32, column == COLUMN_ALLOCS && !row->counted ? "-" : "%.0f", rate);
+        break;
+    case AS_SHARE:
         if (row->resident)
-            snprintf(text, 32, "%u%%",
-                     (unsigned)((double)row->in_use / (double)row->resident * 100 + 0.5));
-        break;
-    case COLUMN_SLABS:
-        snprintf(text, 32, "%llu", (unsigned long long)row->slabs);
-        break;
-    case COLUMN_MODE:
-        snprintf(text, 32, "%s", row->mode);
-        break;
-    case COLUMN_BYTES:
-        snprintf(text, 32, "%s", top_size(row->resident, size));
-        break;
-    case COLUMN_WASTE:
-        snprintf(text, 32, "%s", top_size(row->waste, size));
-        break;
-    case COLUMN_GROWTH:
-        snprintf(text, 32, "%s", top_growth(row->growth, size));
-        break;
-    case COLUMN_ALLOCS:
-        snprintf(text, 32, row->counted ? "%.0f" : "-", row->alloc_rate);
-        break;
-    case COLUMN_EVENTS:
-        snprintf(text, 32, "%.0f", row->event_rate);
-        break;
-    default:
+            snprintf(text, 32, "%.0f%%", (double)row->in_use / (double)row->resident * 100);
         break;
     }
 }
@@ -386,10 +362,12 @@ static void draw_row(const struct top_data *data, const struct top_row *row,
     mvhline(line, 0, ' ', COLS);
     move(line, 0);
     for (unsigned i = 0; i < COLUMNS_ALL; i++) {
-        int pair = i != COLUMN_GROWTH || marked ? 0 : row->growth > 0 ? PAIR_UP : PAIR_DOWN;
+        int pair = columns[i].kind != AS_GROWTH || marked ? 0
+                   : row->growth > 0                      ? PAIR_UP
+                                                          : PAIR_DOWN;
         if (!(shown->bits >> i & 1))
             continue;
-        if (i == COLUMN_NAME) {
+        if (columns[i].kind == AS_NAME) {
             printw("%s%-*.*s", data->heap ? "" : " ", shown->name - !data->heap,
                    shown->name - !data->heap, row->name);
             continue;

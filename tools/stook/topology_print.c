@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * topology_print.c - prints a topology as the text that the library reads.
+ */
 #include "topology_print.h"
 
 #include <stdarg.h>

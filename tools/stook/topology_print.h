@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * topology_print.h - a topology as the text that src/face/topology_text.h reads.
+ * topology_print.h - a topology as the text that src/sim/topology_text.h reads.
  */
 #ifndef TOOLS_STOOK_TOPOLOGY_PRINT_H
 #define TOOLS_STOOK_TOPOLOGY_PRINT_H

@@ -5,6 +5,7 @@
 #include "stook/command.h"
 #include "stook/look_names.h"
 #include "stook/look_show.h"
+#include "stook/option.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -12,15 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum walk_which { WALK_LIVE, WALK_FREE, WALK_ALL };
-
 enum { WALK_SITES = 1 << 16, WALK_TEXT = 200 };
 
 struct walk {
     struct heap *heap;
     const struct heap_cache *cache;
-    enum walk_which which;
-    bool json;
+    bool json, free, all; /* free: instead of those that users have */
     struct writer w;
     struct look_names *names;
     struct {
@@ -49,8 +47,8 @@ static const char *walk_site(struct walk *walk, uint32_t tag)
         size_t n = strlen(site.function);
         memcpy(walk->site[at].text, site.function, n < 80 ? n : 80);
         n = n < 80 ? n : 80;
-        (void)snprintf(walk->site[at].text + n, WALK_TEXT - n, " at %.90s:%llu", site.file,
-                       (unsigned long long)site.line);
+        (void)snprintf(walk->site[at].text + n, WALK_TEXT - n, " at %.90s:%lu", site.file,
+                       site.line);
     } else {
         look_names_want(walk->names, site.frames[0]);
         look_names_find(walk->names);
@@ -62,14 +60,12 @@ static const char *walk_site(struct walk *walk, uint32_t tag)
 
 static bool walk_takes(const struct walk *walk, uint8_t state)
 {
-    return walk->which == WALK_ALL || (state == HEAP_LIVE) == (walk->which == WALK_LIVE);
+    return walk->all || (state == HEAP_LIVE) != walk->free;
 }
 
 static void walk_show(struct walk *walk, const struct heap_slab *slab, uint32_t index,
                       uint64_t address, uint8_t state)
 {
-    static const char *const states[] = {"free",    "live", "cpu",    "barn",
-                                         "readers", "held", "unknown"};
     struct heap_what what;
     struct writer *w = &walk->w;
     char group[HEAP_NAME];
@@ -77,26 +73,24 @@ static void walk_show(struct walk *walk, const struct heap_slab *slab, uint32_t 
     heap_describe(walk->heap, slab, index, address, &what);
     if (walk->json) {
         writer_print(w, walk->shown ? ",\n  {" : "\n  {");
-        writer_key(w, "object", address, ", ");
-        writer_key(w, "bytes", what.bytes, ", ");
-        writer_print(w, "\"state\": \"%s\"", states[state]);
+        output_counts(w, ", ", {"object", address}, {"bytes", what.bytes});
+        writer_print(w, "\"state\": \"%s\"", heap_state_word(state));
         if (what.requested) {
             writer_print(w, ", ");
             writer_key(w, "requested_bytes", what.requested, "");
         }
         if (what.group) {
-            writer_print(w, ", \"group\": ");
-            writer_json(w, look_group(walk->heap, what.group, group));
+            writer_print(w, ", ");
+            output_word(w, "group", look_group(walk->heap, what.group, group), "");
         }
         if (what.tag) {
-            writer_print(w, ", \"site\": ");
-            writer_json(w, walk_site(walk, what.tag));
+            writer_print(w, ", ");
+            output_word(w, "site", walk_site(walk, what.tag), "");
         }
         writer_print(w, "}");
     } else {
-        writer_print(w, "0x%012llx %10llu  %-7s ", (unsigned long long)address,
-                     (unsigned long long)(what.requested ? what.requested : what.bytes),
-                     states[state]);
+        writer_print(w, "0x%012lx %10lu  %-7s ", address,
+                     (what.requested ? what.requested : what.bytes), heap_state_word(state));
         if (what.group)
             writer_cell(w, look_group(walk->heap, what.group, group), 16);
         else
@@ -120,7 +114,7 @@ static void walk_cache(struct walk *walk)
     struct heap *heap = walk->heap;
 
     if (!walk->cache) {
-        if (walk->which != WALK_FREE)
+        if (walk->all || !walk->free)
             (void)heap_each_live(heap, NULL, walk_large, walk);
         return;
     }
@@ -134,13 +128,11 @@ static void walk_cache(struct walk *walk)
     }
 }
 
-static int walk_all(struct walk *walk)
+static void walk_all(struct walk *walk)
 {
     output_writer(&walk->w);
     walk->names = look_names_new(walk->heap);
-    walk->site = calloc(WALK_SITES, sizeof(*walk->site));
-    if (!walk->site)
-        return complain(STATUS_FAILED, "no memory");
+    walk->site = target_need(calloc(WALK_SITES, sizeof(*walk->site)));
     if (walk->json) {
         look_json_process(&walk->w, walk->heap);
         writer_print(&walk->w, ",\n \"cache\": ");
@@ -156,45 +148,33 @@ static int walk_all(struct walk *walk)
     free(walk->site);
     look_names_free(walk->names);
     (void)writer_finish(&walk->w);
-    return STATUS_OK;
 }
 
 static int walk_run(int argc, char **argv)
 {
-    static const struct option known[] = {{"json", no_argument, NULL, 'j'},
-                                          {"free", no_argument, NULL, 'f'},
-                                          {"all", no_argument, NULL, 'a'},
-                                          {NULL, 0, NULL, 0}};
     struct walk walk = {0};
+    const struct option_row rows[] = {
+        {"json", OPTION_FLAG, &walk.json, .letter = 'j'},
+        {"free", OPTION_FLAG, &walk.free, .letter = 'f'},
+        {"all", OPTION_FLAG, &walk.all, .letter = 'a'},
+    };
     const char *name;
-    int c, status;
+    int status;
 
-    if ((status = look_take_core(&argc, argv)) != STATUS_OK)
+    if ((status = look_take_core(&argc, argv)) != STATUS_OK ||
+        (status = option_take("walk", rows, argc, argv)) != STATUS_OK)
         return status;
-    optind = 0;
-    while ((c = getopt_long(argc, argv, "jfa", known, NULL)) != -1) {
-        if (c == 'j')
-            walk.json = true;
-        else if (c == 'f')
-            walk.which = WALK_FREE;
-        else if (c == 'a')
-            walk.which = WALK_ALL;
-        else
-            return complain(STATUS_USAGE, "see stook help walk");
-    }
     if (argc - optind != 2)
         return complain(STATUS_USAGE, "walk takes a process number and a cache");
     name = argv[optind + 1];
-    if ((status = look_open(argv[optind], &walk.heap)) != STATUS_OK)
+    if (strcmp(name, "(large)") == 0)
+        name = NULL;
+    status = look_open_cache(argv[optind], name, &walk.heap, &walk.cache);
+    if (status != STATUS_OK)
         return status;
-    walk.cache = heap_cache_named(walk.heap, name);
-    if (!walk.cache && strcmp(name, "(large)") != 0)
-        status = complain(STATUS_FAILED, "process %d has no cache %s; stook caches lists them",
-                          walk.heap->target->pid, name);
-    else
-        status = walk_all(&walk);
+    walk_all(&walk);
     heap_close(walk.heap);
-    return status;
+    return STATUS_OK;
 }
 
 static const char walk_help[] =

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * whatis.c - stook whatis: what an address of a process is to Stook, and whose.
+ * whatis.c - stook whatis: the object that an address of a process lies in, its state and its call site.
  */
 #include "stook/command.h"
 #include "stook/look_names.h"
 #include "stook/look_show.h"
+#include "stook/option.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -22,9 +23,9 @@ struct whatis {
     struct look_place place;
 };
 
-static unsigned long long whatis_number(uint64_t n)
+static uint64_t whatis_number(uint64_t n)
 {
-    return (unsigned long long)n;
+    return n;
 }
 
 static double whatis_age(const struct heap *heap, uint64_t time)
@@ -38,7 +39,7 @@ static void whatis_seconds(struct writer *w, double seconds)
 {
     uint64_t us = seconds > 0 ? (uint64_t)(seconds * 1e6) : 0;
 
-    writer_print(w, "%llu.%06llu s", whatis_number(us / 1000000), whatis_number(us % 1000000));
+    writer_print(w, "%lu.%06lu s", whatis_number(us / 1000000), whatis_number(us % 1000000));
 }
 
 static void whatis_state(struct writer *w, const struct heap_what *what)
@@ -77,7 +78,7 @@ static void whatis_text(struct writer *w, const struct whatis *one)
     uint64_t into = one->address - what->start;
     char group[HEAP_NAME];
 
-    writer_print(w, "0x%llx ", whatis_number(one->address));
+    writer_print(w, "0x%lx ", whatis_number(one->address));
     if (one->digits)
         writer_print(w, "(%.32s, read as %s) ", one->digits, one->base);
     writer_print(w, "is ");
@@ -91,7 +92,7 @@ static void whatis_text(struct writer *w, const struct whatis *one)
         writer_print(w, "between the objects of cache %s", what->cache->name);
     } else {
         if (into)
-            writer_print(w, "%llu bytes into ", whatis_number(into));
+            writer_print(w, "%lu bytes into ", whatis_number(into));
         if (what->kind == HEAP_OBJECT)
             writer_print(w, "object %u of cache %s", what->index, what->cache->name);
         else if (what->kind == HEAP_LARGE)
@@ -101,13 +102,13 @@ static void whatis_text(struct writer *w, const struct whatis *one)
                          what->cache ? what->cache->name : "?");
         writer_print(w, ": ");
         whatis_state(w, what);
-        writer_print(w, "\n  %llu bytes from 0x%llx on", whatis_number(what->bytes),
+        writer_print(w, "\n  %lu bytes from 0x%lx on", whatis_number(what->bytes),
                      whatis_number(what->start));
         if (what->requested)
             writer_print(w, "; %u were asked for", what->requested);
     }
     if (what->slab)
-        writer_print(w, "%s slab 0x%llx (%s, %u of %u objects out, node %u, %u KiB)",
+        writer_print(w, "%s slab 0x%lx (%s, %u of %u objects out, node %u, %u KiB)",
                      what->kind == HEAP_BETWEEN ? ":" : "\n  in",
                      whatis_number(heap_slab_base(one->heap, what->slab)),
                      heap_slab_state_name(what->slab), what->slab->inuse, what->slab->objects,
@@ -147,8 +148,6 @@ static void whatis_json(struct writer *w, const struct whatis *one)
 {
     static const char *const kinds[] = {"elsewhere", "object",  "between",
                                         "large",     "guarded", "nothing"};
-    static const char *const states[] = {"free",    "live", "cpu",    "barn",
-                                         "readers", "held", "unknown"};
     const struct heap_what *what = &one->what;
     char group[HEAP_NAME];
 
@@ -165,16 +164,14 @@ static void whatis_json(struct writer *w, const struct whatis *one)
         writer_print(w, ", \"slab\": {");
         writer_key(w, "address", heap_slab_base(one->heap, what->slab), ", ");
         writer_print(w, "\"state\": \"%s\", ", heap_slab_state_name(what->slab));
-        writer_key(w, "objects", what->slab->objects, ", ");
-        writer_key(w, "objects_out", what->slab->inuse, ", ");
-        writer_key(w, "node", what->slab->node, "}");
+        output_counts(w, "}", {"objects", what->slab->objects}, {"objects_out", what->slab->inuse},
+                      {"node", what->slab->node});
     }
     if (what->kind == HEAP_OBJECT || what->kind == HEAP_LARGE || what->kind == HEAP_GUARDED) {
         writer_print(w, ",\n   ");
-        writer_key(w, "object", what->start, ", ");
-        writer_key(w, "bytes", what->bytes, ", ");
-        writer_key(w, "index", what->index, ", ");
-        writer_print(w, "\"state\": \"%s\"", states[what->state]);
+        output_counts(w, ", ", {"object", what->start}, {"bytes", what->bytes},
+                      {"index", what->index});
+        writer_print(w, "\"state\": \"%s\"", heap_state_word(what->state));
         if (what->state == HEAP_IN_CPU || what->state == HEAP_IN_BARN) {
             writer_print(w, ", ");
             writer_key(w, what->state == HEAP_IN_CPU ? "cpu" : "node", what->place, "");
@@ -264,26 +261,19 @@ static unsigned whatis_read(const char *text, struct whatis of[2])
 
 static int whatis_run(int argc, char **argv)
 {
-    static const struct option known[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
     struct whatis *of;
     struct heap *heap;
     bool json = false;
-    int c, status;
+    const struct option_row rows[] = {{"json", OPTION_FLAG, &json, .letter = 'j'}};
+    int status;
     size_t n = 0;
 
-    if ((status = look_take_core(&argc, argv)) != STATUS_OK)
+    if ((status = look_take_core(&argc, argv)) != STATUS_OK ||
+        (status = option_take("whatis", rows, argc, argv)) != STATUS_OK)
         return status;
-    optind = 0;
-    while ((c = getopt_long(argc, argv, "j", known, NULL)) != -1) {
-        if (c != 'j')
-            return complain(STATUS_USAGE, "see stook help whatis");
-        json = true;
-    }
     if (argc - optind < 2)
         return complain(STATUS_USAGE, "whatis takes a process number and addresses");
-    of = calloc(2 * (size_t)argc, sizeof(*of));
-    if (!of)
-        return complain(STATUS_FAILED, "no memory");
+    of = target_need(calloc(2 * (size_t)argc, sizeof(*of)));
     for (int i = optind + 1; i < argc; i++) {
         unsigned readings = whatis_read(argv[i], &of[n]);
         if (readings == 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs that live long, in minutes: what is resident over what is live, hour by hour, and when the work is done.
+ * Programs that live long, in minutes: resident over live bytes, hour by hour, and when the work is done.
  *
  *   stook-bench-long drift MIB HOURS SECONDS   a live set of so many MiB, whose sizes change from hour to hour
  *   stook-bench-long mixed MIB HOURS SECONDS   the same with sizes that do not change
@@ -254,8 +254,7 @@ static void played_forget(struct played *gap)
 }
 
 /*
- * A trace knows the size class of a malloc, not what was asked for: a size of this class, above the next
- * smaller one's.
+ * A trace knows the size class of a malloc, not the requested size.  This draws a size above the next smaller class.
  */
 static size_t trace_size(const struct trace *trace, const struct trace_event *event)
 {

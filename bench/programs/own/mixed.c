@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A live set of some 130 MiB whose objects are replaced at random: sizes log-uniform from 16 bytes to 1 KiB, one
- * of 64 to 16 KiB, one of 2048 to 256 KiB; three quarters go now and then, and it fills up again.
+ * A live set of some 130 MiB whose objects are replaced at random.  Sizes are log-uniform from 16 bytes to 1 KiB, one
+ * of 64 to 16 KiB, one of 2048 to 256 KiB.  Three quarters are freed now and then, and the set fills up again.
  */
 #include "own.h"
 

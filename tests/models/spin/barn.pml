@@ -113,7 +113,7 @@ proctype putter(byte me; byte mine)
         fi;
         DROP();
         if
-        :: mine != NONE -> /* refused: flushed.  code: src/sheaf/slot_free.c slot_send | slot_flush(cache, full, remote || whole, nospin) */
+        :: mine != NONE -> /* refused: flushed.  code: src/sheaf/slot_free.c slot_send | sheaf_flush(cache, full, give->nospin) */
 #ifdef REFUSED_LOST
             mine = NONE
 #else

@@ -68,14 +68,14 @@ byte done;
     :: on_empty = true /* there are few, or a handler */                                           \
     :: !nospin -> leave = true; leaving = true                                                                     \
     fi
-/* code: src/slab/node_steps.h node_settle_drop | slab_unmake(cache, gone) */
+/* code: src/slab/node_steps.h node_drop | slab_unmake(cache, gone) */
 #define UNMAKE()                                                                                   \
     if                                                                                             \
     :: leave -> atomic { assert(REF002_ONLY || (!gone && inuse == 0 && !on_partial && !on_empty)); gone = true; leave = false; leaving = false } \
     :: else                                                                                        \
     fi
 
-/* code: src/slab/node_steps.h node_settle_lists | if (!(slab_flags(word) & SLAB_PENDING)) */
+/* code: src/slab/node_steps.h node_settle_lists | if (slab_flags(word) & SLAB_PENDING) */
 inline settle_lists(count, flag)
 {
     if
@@ -86,7 +86,7 @@ inline settle_lists(count, flag)
     fi
 }
 
-/* code: src/slab/node.c node_settle | slab_flags(word) & ~(uint32_t)SLAB_PENDING) */
+/* code: src/slab/node_pending.c node_settle | slab_flags(word) & ~(uint32_t)SLAB_PENDING) */
 inline settle()
 {
     LOCK();
@@ -118,7 +118,7 @@ inline settle()
 #define NEEDS_LOCK (!p && (h == N || u == 1))
 #endif
 
-/* code: src/slab/node_put.c node_publish | if (!locked && node_needs_lock(word, pushed)) */
+/* code: src/slab/node_put.c node_publish | if (!node_push(cache, set, list, false)) */
 /* … of which this is the same without the lock, until it needs it: code: src/slab/node_put.c node_put_one | if (__builtin_expect(node_needs_lock(word, pushed), 0)) */
 inline publish(o)
 {
@@ -157,7 +157,7 @@ inline publish(o)
     od;
     if
     :: mine -> settle_lists(u - 1, p); DROP(); UNMAKE()
-    :: !mine && defer -> settle() /* when the thread leaves the library: code: src/slab/node_settle.c node_settle_list | node_settle(slab) */
+    :: !mine && defer -> settle() /* when the thread leaves the library: code: src/slab/node_pending.c node_settle_list | node_settle(slab) */
 #ifdef REF002
     :: !mine && !defer && h == N && !p -> ADD_PARTIAL()
 #endif
@@ -191,7 +191,7 @@ proctype taker(bool nospin)
         count = 0;
         LOCK();
         if
-        :: on_partial -> /* code: src/slab/node.c node_take_lists | taken = slab_word(SLAB_NONE, objects, slab_seq(word) + 1, slab_flags(word)) */
+        :: on_partial -> /* code: src/slab/node.c node_detach | while (!node_swap(cache, slab, &word, node_emptied(cache, word))); */
             READ();
             do
             :: atomic { SAME -> head = N; inuse = N; removing = true; break }
@@ -231,7 +231,7 @@ proctype taker(bool nospin)
         :: else
         fi;
         if
-        :: count > 1 -> /* the first is kept: code: src/slab/node.c node_emit | node_put_rest(cache, node_of(cache, slab), slab, index, taken->count - count, nospin) */
+        :: count > 1 -> /* the first is kept: code: src/slab/node.c node_emit | node_put_rest(cache, slab, index, taken->count - count, nospin) */
             k = first;
             first = link[first];
             tail = (count == 2 -> first : link[first]);
@@ -245,7 +245,7 @@ proctype taker(bool nospin)
             READ();
             do
             :: true ->
-                link[tail] = h; /* code: src/slab/node_put.c node_put_rest | slab_set_link(cache, slab, tail, slab_head(word)) */
+                link[tail] = h; /* code: src/slab/node_put.c node_prepare | node_find_tail(cache, list, slab_objects(cache, word)); */
                 if
                 :: atomic {
                        SAME ->
@@ -270,7 +270,7 @@ proctype taker(bool nospin)
 #else
             if
             :: mine -> settle_lists(u - (count - 1), p); DROP(); UNMAKE()
-            :: !mine && defer -> settle() /* code: src/slab/node_put.c node_put_rest | node_pend(cache, node, slab, true) */
+            :: !mine && defer -> settle() /* code: src/slab/node_put.c node_publish | node_pend(cache, node, slab, many) */
             :: else
             fi;
 #endif

@@ -168,7 +168,7 @@ close:
         fi;
         m = f; f = NONE
     :: f < NONE && m < NONE && size[m] > 0 && spare == NONE -> spare = f; f = NONE
-    :: f == NONE && spare < NONE -> /* code: src/sheaf/slot_alloc.c slot_alloc | slot->spare = whole ? slot_real(main) : NULL */
+    :: f == NONE && spare < NONE -> /* code: src/sheaf/slot_alloc.c slot_alloc | slot->spare = slot_real(main) */
         n = spare;
 #ifdef OPEN_TWICE
         main_ = n;

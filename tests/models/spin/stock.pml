@@ -87,7 +87,7 @@ again:
         turn++;
         b = 0;
         if
-        :: use[me] == 0 && !plain -> /* code: src/percpu/sections.h rseq_take | OP_LEAVE_UNLESS_EQUAL32("s", "number") */
+        :: use[me] == 0 && !plain -> /* code: src/charge/stock_sections.h rseq_take | OP_LEAVE_UNLESS_EQUAL32("s", "number") */
             ARM();
             STEP(b = number);
             if
@@ -100,7 +100,7 @@ again:
             :: else
             fi;
             STEP(bytes = b - 1; use[me] = 1)
-        :: use[me] > 0 && !plain -> /* code: src/percpu/sections.h rseq_give | OP_LEAVE_IF_ABOVE("b", "most") */
+        :: use[me] > 0 && !plain -> /* code: src/charge/stock_sections.h rseq_give | OP_LEAVE_IF_ABOVE("b", "most") */
             ARM();
             STEP(b = number);
             if

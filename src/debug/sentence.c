@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sentence.c - a finding in one sentence: the first line of its report, and of what is said in other forms.  No memory, no
+ * lock, any context.
+ */
+#include "debug/sentence.h"
+
+#include "slab/slab.h"
+#include "slab/wrong.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+struct sentence_text {
+    char *to;
+    size_t room, used;
+};
+
+/* vsnprintf of integers and short strings takes no memory in glibc and musl. */
+static void sentence_say(struct sentence_text *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void sentence_say(struct sentence_text *text, const char *format, ...)
+{
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(text->to + text->used, text->room - text->used, format, args);
+    va_end(args);
+    if (n > 0)
+        text->used += (size_t)n < text->room - text->used ? (size_t)n : text->room - text->used - 1;
+}
+
+/* "pointer P what; it lies N bytes into object I of slab S of cache C (object size N)" */
+static void sentence_pointer(struct sentence_text *text, const void *pointer, const char *what)
+{
+    const struct stook_cache *owner = slab_cache_of(pointer);
+    const struct slab *slab;
+    uint32_t index;
+
+    sentence_say(text, "bad free: pointer %p %s", pointer, what);
+    if (!owner)
+        return;
+    if (owner->flags & CACHE_INTERNAL) {
+        sentence_say(text, ": it is the library's own memory (its cache %s)", owner->name);
+        return;
+    }
+    slab = slab_at(pointer, *pagemap_at(pointer));
+    if (!wrong_place(pointer, &slab, &index)) {
+        sentence_say(text, "; it lies in no object of slab %p of cache %s (object size %zu)",
+                     (void *)slab_base(slab), owner->name, owner->object_size);
+        return;
+    }
+    sentence_say(text,
+                 "; it lies %zu bytes into object %u of slab %p of cache %s (object size %zu)",
+                 (size_t)((const char *)pointer - (const char *)slab_object(owner, slab, index)),
+                 index, (void *)slab_base(slab), owner->name, owner->object_size);
+}
+
+/* Bytes of the object that are its user's. */
+static size_t sentence_size(const struct debug_finding *f)
+{
+    return f->requested ? f->requested : f->size ? f->size : f->cache ? f->cache->object_size : 0;
+}
+
+static void sentence_bytes(struct sentence_text *text, const struct debug_finding *f)
+{
+    const uint8_t *at = f->at;
+    const char *object = f->object;
+
+    if (f->what == DEBUG_RIGHT_ZONE || f->what == DEBUG_LEFT_ZONE)
+        sentence_say(text, "%s red zone overwritten: byte %p",
+                     f->what == DEBUG_LEFT_ZONE ? "left" : "right", f->at);
+    else if (f->what == DEBUG_POISON)
+        sentence_say(text, "free object %p was written to: byte %zu", f->object,
+                     (size_t)((const char *)at - object));
+    else
+        sentence_say(text, "padding overwritten: byte %p", f->at);
+    sentence_say(text, " is 0x%02x instead of 0x%02x", *at, f->expected);
+    if (f->what == DEBUG_RIGHT_ZONE)
+        sentence_say(text, ", %zu behind the %zu bytes of object %p",
+                     (size_t)((const char *)at - object) - sentence_size(f), sentence_size(f),
+                     f->object);
+    else if (f->what == DEBUG_LEFT_ZONE)
+        sentence_say(text, ", %zu before object %p", (size_t)(object - (const char *)at),
+                     f->object);
+    else if (f->what == DEBUG_PADDING && f->slab)
+        sentence_say(text, ", of no object of slab %p", (void *)slab_base(f->slab));
+}
+
+static void sentence_freelist(struct sentence_text *text, const struct debug_finding *f)
+{
+    sentence_say(text, "corrupt freelist: slab %p", (void *)slab_base(f->slab));
+    if (f->value == SLAB_NONE)
+        sentence_say(text, ": the list ends early, at object %u", f->index);
+    else
+        sentence_say(
+            text,
+            ", object %u links to %zu of %zu; an object was written to after it was freed, "
+            "or its neighbour overran",
+            f->index, f->value, f->objects);
+}
+
+static void sentence_call(struct sentence_text *text, const struct debug_finding *f)
+{
+    const char *call = f->call ? f->call : "free";
+
+    switch (f->what) {
+    case DEBUG_LIBRARY:
+        sentence_say(text, "%s: pointer %p is the library's own memory (its cache %s)", call, f->at,
+                     f->text ? f->text : "?");
+        break;
+    case DEBUG_FOREIGN:
+        sentence_say(text, "%s: pointer %p is not of this malloc (another allocator's, or none's)",
+                     call, f->at);
+        break;
+    case DEBUG_AT_ONCE:
+        sentence_say(text, "%s: pointer %p was freed at the same time by another thread", call,
+                     f->at);
+        break;
+    case DEBUG_INTERIOR:
+        sentence_say(text, "%s: pointer %p lies %zu bytes into the object %p of %zu bytes", call,
+                     f->at, (size_t)((const char *)f->at - (const char *)f->object), f->object,
+                     f->size);
+        break;
+    case DEBUG_REALLOC_FREED:
+        sentence_say(text, "%s: object %p is free already", f->call ? f->call : "realloc", f->at);
+        break;
+    default:
+        sentence_say(text, "%s: pointer %p is in no object: freed already, or never handed out",
+                     call, f->at);
+    }
+}
+
+static void sentence_what(struct sentence_text *text, const struct debug_finding *f)
+{
+    switch (f->what) {
+    case DEBUG_RIGHT_ZONE:
+    case DEBUG_LEFT_ZONE:
+    case DEBUG_POISON:
+    case DEBUG_PADDING:
+        sentence_bytes(text, f);
+        break;
+    case DEBUG_LINK:
+        sentence_freelist(text, f);
+        break;
+    case DEBUG_MARK:
+        sentence_pointer(text, f->object,
+                         "has no mark that is valid: bytes behind an object were overwritten");
+        break;
+    case DEBUG_COLUMN:
+        sentence_say(
+            text,
+            "corrupt %s: that of object %p was overwritten; the object or its neighbour overran",
+            f->text ? f->text : "column", f->object);
+        break;
+    case DEBUG_COUNT:
+        sentence_say(text, "slab %p counts %zu objects in use, and %zu were found",
+                     (void *)slab_base(f->slab), f->value, f->objects);
+        break;
+    case DEBUG_DOUBLE_FREE:
+        sentence_pointer(text, f->at, f->text ? f->text : "is freed twice");
+        break;
+    case DEBUG_WRONG_CACHE:
+        sentence_pointer(text, f->at, "is of no slab of this cache");
+        break;
+    case DEBUG_STILL_OUT:
+        sentence_say(text, "object %p of %zu bytes is still in use", f->object, sentence_size(f));
+        break;
+    case DEBUG_SIZE:
+        sentence_say(text, "sized free: object %p of %zu bytes is freed as one of %zu", f->object,
+                     sentence_size(f), f->value);
+        break;
+    case DEBUG_MISMATCH:
+        sentence_say(text, "mismatched free: object %p was %s", f->object, f->text ? f->text : "?");
+        break;
+    case DEBUG_GUARD:
+        sentence_say(text, "%s", f->text ? f->text : "?");
+        break;
+    case DEBUG_DESTROYED:
+        sentence_say(text, "%s: the cache was destroyed before", f->call ? f->call : "use");
+        break;
+    case DEBUG_INTERIOR:
+        if (f->cache && !f->size)
+            sentence_pointer(text, f->at, "is not the start of an object");
+        else
+            sentence_call(text, f);
+        break;
+    case DEBUG_FOREIGN:
+        if (f->cache)
+            sentence_pointer(text, f->at, "is not of this library");
+        else
+            sentence_call(text, f);
+        break;
+    default:
+        sentence_call(text, f);
+    }
+}
+
+size_t sentence_write(const struct debug_finding *finding, char *to, size_t room)
+{
+    struct sentence_text text = {to, room, 0};
+
+    if (finding->cache)
+        sentence_say(&text, "BUG %s: ", finding->cache->name);
+    else
+        sentence_say(&text, "BUG: ");
+    sentence_what(&text, finding);
+    return text.used;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sampled.h - the door of malloc and kmalloc at which their allocations are counted for samples (sample/sample.h).
+ *
+ * Where nothing is sampled, no call comes by here.  Where something is (kmalloc_doors()), no class has an entry in
+ * the tables of the fast paths (malloc/fast.h, kmalloc.c).  So each allocation takes the slow path, counts down, and
+ * goes on from there by one section.  Frees stay fast.  A sample lies in a shadow cache or between pages without access,
+ * where `free` finds it by what it looks up anyway.
+ */
+#ifndef STOOK_KMALLOC_SAMPLED_H
+#define STOOK_KMALLOC_SAMPLED_H
+
+#include "percpu/percpu.h"
+#include "charge/group.h"
+#include "sample/shadow.h"
+
+#include <stook/inline.h>
+
+/* `size` bytes that are a sample; NULL: the caller takes them in the ordinary way.  errno is kept. */
+void *sampled_take(struct stook_cache *cache, size_t size, size_t align, uint64_t where, bool zero);
+
+/* An allocation of a cache of malloc's or kmalloc's whose objects are known by nothing else (cache_hooks()): it counts. */
+static inline void *sampled_alloc(struct stook_cache *cache, size_t size, size_t align,
+                                  uint64_t where, bool zero)
+{
+    return sample_is_due(size + 1) ? sampled_take(cache, size, align, where, zero) : NULL;
+}
+
+/* Then the fast path, which no call has tried; NULL: this CPU's main sheaf has none. */
+static inline void *sampled_pop(const struct stook_cache *cache)
+{
+    void *object;
+
+    return stook_rseq_pop(cache->head.slots, cache->head.rseq_offset, &object) ? object : NULL;
+}
+
+/* An object of such a cache that is charged, or stays apart from others: it counts, and lies where it lies. */
+static inline void sampled_count(struct stook_cache *cache, uint64_t where)
+{
+    if (sample_mean_of(SAMPLE_PROFILE) != 0 &&
+        !(cache_hooks(cache) & CACHE_CLOSED_COUNTED)) /* which counts it itself */
+        shadow_count(cache, where, group_current());
+}
+
+#endif

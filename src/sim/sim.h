@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim.h - the composition with simulated machines: its own part of the table of base/hooks.h (face/hooks.c).
+ */
+#ifndef STOOK_SIM_SIM_H
+#define STOOK_SIM_SIM_H
+
+#include <stdbool.h>
+
+/* hooks.settings_read: STOOK_TOPOLOGY is a setting, too. */
+void sim_settings_read(char *const *environment, bool start);
+/* By hooks.before_caches, first: puts the machine of STOOK_TOPOLOGY, if it is set, in place of the real one. */
+void sim_start(void);
+
+/* Lets a simulation count the same whatever the environment says: settings that are FORGOTTEN (base/settings.def) have
+ * their defaults. */
+void sim_forget_settings(void);
+
+#endif
