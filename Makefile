@@ -12,7 +12,7 @@
 #   make check-adapters   DPDK's, SQLite's and CPython's own tests on the adapters (half an hour)
 #   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
 #   make check-look       what stook top costs redis, PostgreSQL, a web server and an example (ten minutes)
-#   make check-leaks      what stook leaks names in real programs under load, beside their own search (minutes)
+#   make check-leaks      what stook leaks names in real programs under load, beside a search at rest (minutes)
 #   make check-yama       what stook says where Yama restricts ptrace, in an emulated machine (minutes)
 #   make check-rust       the Rust crates: lints, examples of the documentation, every way to build, cargo package
 #   make check-models     the per-CPU, slab, barn, group and rcu protocols, by model checkers (minutes)
@@ -112,7 +112,7 @@ check-leaks:
 check-yama:
 	@scripts/deps.sh build yama
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target stook-tool programs.prog_seen
+	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_malloc_shared programs.prog_seen programs.prog_leaks
 	@scripts/check-yama.sh build
 
 check-models:

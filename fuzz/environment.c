@@ -81,7 +81,7 @@ static void environment_texts(const char *text)
     {
         static const struct stook_site site = {"dir/file.c", "function", 12, 0};
         char path[PATH_MAX];
-        size_t n = exit_expand(text, path, sizeof(path));
+        size_t n = exit_expand(text, 4194304, path, sizeof(path));
         FUZZ_CHECK(n < sizeof(path) && (n == 0 || path[n] == '\0'));
         if (fail_read(text))
             for (unsigned i = 0; i < 8; i++)

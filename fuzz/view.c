@@ -254,7 +254,7 @@ static void view_look(struct heap *heap, FILE *to)
     (void)heap_profile(heap, true, to);
     (void)heap_profile(heap, false, to);
     heap->target->live = true; /* so that no core file is asked for */
-    (void)leaks_search(heap, view_registers, NULL, true, &leaks, &error);
+    (void)leaks_search(heap, view_registers, NULL, UINT64_MAX, true, &leaks, &error);
     leaks_close(&leaks);
     FUZZ_CHECK(heap->target->spent <= heap->target->budget);
 }

@@ -37,10 +37,10 @@ fi
 rm -rf "$root"
 mkdir -p "$root"/{bin,etc,proc,sys,dev,tmp,lib/x86_64-linux-gnu}
 cp "$vm/busybox" "$root/bin/busybox"
-for tool in sh mount cat grep sleep mkfifo poweroff echo su chmod timeout; do
+for tool in sh mount cat grep sleep mkfifo poweroff echo su chmod timeout tr; do
     ln -s busybox "$root/bin/$tool"
 done
-for program in "$build/bin/stook" "$build/tests/programs/prog_seen"; do
+for program in "$build/bin/stook" "$build/tests/programs/prog_seen" "$build/tests/programs/prog_leaks"; do
     cp "$program" "$root/bin"
     ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
         mkdir -p "$root$(dirname "$library")"
@@ -48,6 +48,7 @@ for program in "$build/bin/stook" "$build/tests/programs/prog_seen"; do
         [[ $library != *libstook* ]] || cp -L "$library" "$root/lib/x86_64-linux-gnu/"
     done
 done
+cp -L "$build/lib/libstook-malloc.so" "$root/lib/"
 printf 'root:x:0:0:root:/:/bin/sh\nuser:x:1000:1000:user:/:/bin/sh\n' >"$root/etc/passwd"
 cat >"$root/init" <<'EOF'
 #!/bin/sh
@@ -68,9 +69,9 @@ end() {
     kill -9 $pid
     wait
 }
-# WHO WHAT: what stook says of the process to that user matches.
-says() {
-    said=$(su "$1" -c "stook caches $pid" 2>&1)
+# WHO WHAT COMMAND: what the command says to that user, and its status, match.
+says_of() {
+    said=$(su "$1" -c "$3; echo status \$?" 2>&1 | tr '\n' ' ')
     if echo "$said" | grep -q "$2"; then
         right=$((right + 1))
     else
@@ -78,13 +79,21 @@ says() {
         echo "ptrace_scope $(cat /proc/sys/kernel/yama/ptrace_scope), $1: not \"$2\" but: $said"
     fi
 }
+says() {
+    says_of "$1" "$2" "stook caches $pid"
+}
+leaks() {
+    says_of "$1" "$2" "stook run --leaks -- prog_leaks clean fork" # whose child loses a string
+}
 scope() {
     echo "$1" >/proc/sys/kernel/yama/ptrace_scope
 }
 scope 0
 start ""
 says user widgets
+leaks user 'lost  *1 .*status 23'
 scope 1
+leaks user 'lost  *1 .*status 23'
 says user 'does not let you look into process .* (prog_seen): kernel.yama.ptrace_scope is 1. *Start it with STOOK_VIEW=1, or run stook with CAP_SYS_PTRACE'
 says root widgets
 kill -9 $pid $(cat /proc/$pid/status | grep PPid | grep -o '[0-9]*$')
@@ -92,9 +101,12 @@ start STOOK_VIEW=1
 says user widgets
 says root widgets
 scope 2
+leaks user 'needs ptrace (.*ptrace_scope is 2).*run stook as root.*status 125'
+leaks root 'lost  *1 .*status 23'
 says user 'ptrace_scope is 2. *Run stook with CAP_SYS_PTRACE'
 says root widgets
 scope 3
+leaks root 'needs ptrace (.*ptrace_scope is 3).*status 125'
 says user 'before the next boot: kernel.yama.ptrace_scope is 3'
 says root 'before the next boot: kernel.yama.ptrace_scope is 3'
 echo "yama: $right right, $wrong wrong"

@@ -66,27 +66,6 @@ struct stook_object_track {
 STOOK_API int stook_object_track(const void *object, int which, struct stook_object_track *track)
     STOOK_NONNULL(3);
 
-/*
- * Write which objects are in use and nothing points to: a table (STOOK_REPORT_TABLE) or JSON (STOOK_REPORT_JSON).
- *
- * The other threads are stopped meanwhile, and all memory of the process that can be read is searched for words that
- * are the address of an object in use.  Objects are grouped by cache and call site: that is known of caches with
- * tags (stook/tag.h), and as a stack of those with STOOK_CACHE_DEBUG_USER.  STOOK_REPORT_ALL added to the format: those
- * that can be reached, too.  docs/debugging.md says what each kind means.
- *
- * returns: the number of objects that nothing points to, with those that only these point to; or -1
- * errors:  EINVAL   unknown format
- *          EDEADLK  called by a handler that interrupted the library
- *          EAGAIN   threads that could not be stopped changed the heap meanwhile; or /proc is not mounted
- *          ENOTSUP  a library built without STOOK_ENCODED_LINKS
- *          ENOMEM   out of memory
- *          others   as write(2)
- * context: not in a signal handler; beside any other call
- * locks:   none
- * cost:    reads all memory of the process; a byte for each object and 4 for each of its pages
- */
-STOOK_API long stook_leaks(int fd, unsigned format);
-
 STOOK_C_END
 
 #endif /* STOOK_DEBUG_H */

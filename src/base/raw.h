@@ -119,12 +119,6 @@ static inline pid_t raw_gettid(void)
     return (pid_t)raw_call(SYS_gettid);
 }
 
-/* As waitpid(), but of any kind of child. */
-static inline pid_t raw_waitpid(pid_t child, int *status, int options)
-{
-    return (pid_t)raw_call(SYS_wait4, child, status, options);
-}
-
 /* CLOCK_MONOTONIC in ns.  libc's reads the processor's counter, which a process may be denied (PR_SET_TSC). */
 static inline uint64_t raw_clock(void)
 {

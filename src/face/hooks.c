@@ -28,7 +28,6 @@
 #include "kmalloc/kmalloc.h"
 #include "large/arena_span.h"
 #include "large/large.h"
-#include "leak/leak.h"
 #include "sample/sample.h"
 #include "sample/shadow.h"
 #include "slab/node.h"
@@ -50,8 +49,6 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
     uint32_t closed = setting_number(SETTING_TAGS) ? CACHE_CLOSED_TAG : 0;
 
     HOOKS_SIM((void)0, sim_start());
-    if (leak_start()) /* which names call sites */
-        closed |= CACHE_CLOSED_TAG;
     debug_flags_start();
     if (!debug_report_start())
         setting_refuse(SETTING_CORRUPTION_FILE, "the path is too long");

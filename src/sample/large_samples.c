@@ -16,7 +16,7 @@
  * Tables of 256, 1024, 4096 and 16384 places, each made when there is no place in those before it: so they are dense,
  * and few programs need a second one.  An address lies in one of LARGE_PROBES places from its hash on; addresses lie
  * together, since most objects that are looked for are not there.  Only the thread that has the object in hand looks
- * for it, so what lies at a place's number needs no order.  Addresses are inverted: a search for leaks (leak/, tools/look/)
+ * for it, so what lies at a place's number needs no order.  Addresses are inverted: a search for leaks (tools/look/)
  * takes what it finds in the process's memory for pointers.
  */
 enum { LARGE_TABLES = 4, LARGE_NEAR = 256, LARGE_PROBES = 16 };

@@ -20,7 +20,7 @@ struct maps {
 
 struct maps_entry {
     uint64_t start, end, offset;
-    bool readable, writable;
+    bool readable;
     bool code;        /* executable */
     const char *path; /* until the next one is read; "": none */
 };

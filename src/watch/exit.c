@@ -46,8 +46,7 @@ static FIRST_TEXT enum exit_asked exit_asked(void)
 {
     size_t only = setting_number(SETTING_REPORT_PID);
 
-    if ((setting_number(SETTING_REPORT) != 1 && setting_number(SETTING_LEAKS) == 0) ||
-        (only != 0 && only != (size_t)raw_getpid()))
+    if (setting_number(SETTING_REPORT) != 1 || (only != 0 && only != (size_t)raw_getpid()))
         return EXIT_NO;
     return only != 0 ? EXIT_BY_NUMBER : EXIT_WITH_ALL;
 }
@@ -155,7 +154,7 @@ FIRST_TEXT void exit_prepare(void)
     errno = saved;
 }
 
-size_t exit_expand(const char *pattern, char *path, size_t size)
+size_t exit_expand(const char *pattern, int pid, char *path, size_t size)
 {
     size_t n = 0;
 
@@ -164,7 +163,7 @@ size_t exit_expand(const char *pattern, char *path, size_t size)
         if (n + 16 > size)
             return 0;
         if (pattern[0] == '%' && pattern[1] == 'p') {
-            wrote = snprintf(path + n, 16, "%d", (int)raw_getpid());
+            wrote = snprintf(path + n, 16, "%d", pid);
             pattern++;
         } else {
             path[n] = *pattern;
@@ -182,7 +181,7 @@ static int exit_open(const char *pattern)
     char path[PATH_MAX];
     int fd;
 
-    if (exit_expand(pattern, path, sizeof(path)) == 0) {
+    if (exit_expand(pattern, (int)raw_getpid(), path, sizeof(path)) == 0) {
         report_warn("STOOK_REPORT_FILE is no usable path; the report goes to stderr");
         return -1;
     }
@@ -196,36 +195,18 @@ static int exit_open(const char *pattern)
     return fd;
 }
 
-FIRST_TEXT int exit_output(unsigned *format, bool *ours)
+FIRST_TEXT void exit_report(void)
 {
     static const unsigned formats[] = {STOOK_REPORT_TABLE, STOOK_REPORT_JSON}; /* as the words */
     int fd = -1, copy;
 
     if (exit_asked() == EXIT_NO)
-        return -1;
-    *format = formats[setting_number(SETTING_REPORT_FORMAT)];
+        return;
     copy = exit_find_stderr();
     if (*exit_file)
         fd = exit_open(exit_file);
-    *ours = fd >= 0;
-    return *ours ? fd : copy;
-}
-
-void exit_output_end(int fd, bool ours)
-{
-    if (ours)
-        (void)raw_close(fd);
-}
-
-FIRST_TEXT void exit_report(void)
-{
-    unsigned format;
-    bool ours;
-    int fd;
-
-    if (setting_number(SETTING_REPORT) != 1 || (fd = exit_output(&format, &ours)) < 0)
-        return;
-    if (stook_report(fd, format) != 0)
+    if (stook_report(fd >= 0 ? fd : copy, formats[setting_number(SETTING_REPORT_FORMAT)]) != 0)
         report_warn("the report could not be written (%s)", strerror(errno));
-    exit_output_end(fd, ours);
+    if (fd >= 0)
+        (void)raw_close(fd);
 }

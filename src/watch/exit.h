@@ -3,7 +3,6 @@
  * exit.h - the report of a process at its end, as the environment asks for it.
  *
  *   STOOK_REPORT         1: every process that finds it, forked children that exit() included
- *   STOOK_LEAKS          the same of a report of leaks (leak/)
  *   STOOK_REPORT_PID     only this process (stook run gives its own number, which exec keeps)
  *   STOOK_REPORT_FORMAT  table (default) or json
  *   STOOK_REPORT_FILE    where to, appended; %p becomes the process number, %% a percent sign;
@@ -17,8 +16,6 @@
 
 #include <stook/stook.h>
 
-#include <stdbool.h>
-
 /*
  * Copies standard error, once and early: many programs close it before destructors run.  The copy is closed on exec.  A
  * process that the setting names by its number always keeps one.  A process of a tree that reports to standard error
@@ -29,14 +26,7 @@ STOOK_API void exit_prepare(void) __asm__("stook_private_exit_prepare");
 /* Writes the report if this process is asked for one.  From a destructor of the program's malloc. */
 STOOK_API void exit_report(void) __asm__("stook_private_exit_report");
 
-/*
- * Where this process writes at its end, and in which form (STOOK_REPORT_TABLE or STOOK_REPORT_JSON); -1: it is not
- * asked for anything.  `ours`: exit_output_end() closes it.
- */
-int exit_output(unsigned *format, bool *ours);
-void exit_output_end(int fd, bool ours);
-
 /* The path of a pattern with %p and %% replaced: its length, or 0 if it is too long. */
-size_t exit_expand(const char *pattern, char *path, size_t size);
+size_t exit_expand(const char *pattern, int pid, char *path, size_t size);
 
 #endif

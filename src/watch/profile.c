@@ -105,7 +105,7 @@ static struct {
 /* The pattern's path, with .NUMBER behind it unless that is 0; false: it is too long. */
 static bool profile_file_path(unsigned number, char *path, size_t size)
 {
-    size_t n = exit_expand(profile_file.pattern, path, size - 16);
+    size_t n = exit_expand(profile_file.pattern, (int)raw_getpid(), path, size - 16);
 
     if (n > 0 && number != 0)
         (void)snprintf(path + n, 16, ".%u", number);

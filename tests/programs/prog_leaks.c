@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* link: shared */
 /*
- * Objects that are in use at the end, for test_leaks.py: prog_leaks [clean] [threads] [call] [busy] [wait].
+ * Objects that are in use at the end, for test_leaks.py: prog_leaks [clean] [threads] [busy] [wait] [END].
  *
  * Lost: 3 points; a string; a list of two; a ring of two; 300 KiB of whole pages.  Possible: an array of which only
  * the second element is pointed to.  In reach: objects that a global, another thread's stack and register, a
  * thread-local variable and another object point to.  Free: in sheaves, and behind readers.
  *
+ * END is how the process ends: _exit, abort, or in a thread: exit-thread, last-thread, exec-thread, which becomes `true`.
+ * Otherwise main() returns.  fork: a child loses one string more and ends by _exit(), and a child of vfork() ends.
+ *
  * busy: a thread moves pointers all the time.  The top of a stack is always younger than the search that meets it, and a
  * list goes from one global to another, a part at a time.
  */
-#include <stook/debug.h>
 #include <stook/stook.h>
 
 #include <pthread.h>
@@ -18,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -209,14 +212,63 @@ static void begin_work(void)
         exit(2);
 }
 
+static const char *end;
+
+/* Loses a string, or has this process's memory (vfork()) and does nothing. */
+static void fork_child(void)
+{
+    pid_t child = fork();
+    int status;
+
+    if (child == 0) {
+        (void)escape(lose_string());
+        wipe();
+        _exit(0);
+    }
+    if (waitpid(child, &status, 0) != child || status != 0)
+        exit(3);
+    if ((child = vfork()) == 0)
+        _exit(0);
+    if (waitpid(child, &status, 0) != child)
+        exit(3);
+}
+
+static void *end_thread(void *first)
+{
+    if (!strcmp(end, "exit-thread"))
+        exit(0);
+    if (!strcmp(end, "exec-thread"))
+        execlp("true", "true", (char *)NULL);
+    if (pthread_join(*(pthread_t *)first, NULL) != 0)
+        exit(3);
+    return NULL;
+}
+
+static void end_by(void)
+{
+    static pthread_t first;
+    pthread_t thread;
+
+    first = pthread_self();
+    if (!strcmp(end, "_exit"))
+        _exit(0);
+    if (!strcmp(end, "abort"))
+        abort();
+    if (pthread_create(&thread, NULL, end_thread, &first) != 0)
+        exit(3);
+    if (!strcmp(end, "last-thread"))
+        pthread_exit(NULL);
+    for (;;)
+        pause();
+}
+
 int main(int argc, char **argv)
 {
-    bool clean = false, threads = false, call = false, wait = false, busy = false;
+    bool clean = false, threads = false, wait = false, busy = false;
 
     for (int i = 1; i < argc; i++) {
         clean |= !strcmp(argv[i], "clean");
         threads |= !strcmp(argv[i], "threads");
-        call |= !strcmp(argv[i], "call");
         busy |= !strcmp(argv[i], "busy");
         wait |= !strcmp(argv[i], "wait"); /* "ready", then until its input ends */
     }
@@ -237,11 +289,15 @@ int main(int argc, char **argv)
     }
     if (busy)
         begin_work();
+    if (!strcmp(argv[argc - 1], "fork"))
+        fork_child();
+    else if (strstr("_exit abort exit-thread last-thread exec-thread", argv[argc - 1]))
+        end = argv[argc - 1];
     wipe();
-    if (call)
-        printf("%ld\n", stook_leaks(STDERR_FILENO, STOOK_REPORT_JSON));
     if (wait && write(STDOUT_FILENO, "ready\n", 6) == 6)
         for (char c; read(STDIN_FILENO, &c, 1) > 0;)
             ;
+    if (end)
+        end_by();
     return 0;
 }

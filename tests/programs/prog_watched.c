@@ -126,5 +126,9 @@ int main(int argc, char **argv)
     if (!strcmp(fault, "after"))
         ((volatile char *)parcel)[5] = 1;
     puts("at the end");
+    if (!strcmp(fault, "leak")) { /* until its input ends */
+        fflush(stdout);
+        (void)getchar();
+    }
     return 0;
 }

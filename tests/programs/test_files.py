@@ -32,8 +32,7 @@ with tempfile.TemporaryDirectory() as folder:
         file.write("keep\n")
     os.symlink("victim", "link")
     os.mkfifo("fifo")
-    for name, more in (("STOOK_PROFILE", {}), ("STOOK_REPORT_FILE", {"STOOK_REPORT": "1"}), ("STOOK_REPORT_FILE", {"STOOK_LEAKS": "1"}),
-                       ("STOOK_TRACE", {})):
+    for name, more in (("STOOK_PROFILE", {}), ("STOOK_REPORT_FILE", {"STOOK_REPORT": "1"}), ("STOOK_TRACE", {})):
         untouched(run(TRUE, LD_PRELOAD=LIBRARY, **{name: "link"}, **more), LINK)
         untouched(run(TRUE, LD_PRELOAD=LIBRARY, **{name: "fifo"}, **more), READER if name != "STOOK_TRACE" else "File exists")
         made = run(TRUE, LD_PRELOAD=LIBRARY, **{name: f"made.{name}"}, **more)
@@ -44,6 +43,7 @@ with tempfile.TemporaryDirectory() as folder:
                 assert len(said.stderr) > 100 and not said.stdout, (name, said)
             assert len(run(TRUE, LD_PRELOAD=LIBRARY, **{name: "/dev/stdout"}, **more).stdout) > 100, name
     untouched(run([STOOK, "run", "--report-file", "link", "--", *TRUE]), LINK, 125)
+    untouched(run([STOOK, "run", "--leaks", "--report-file", "link", "--", *TRUE]), LINK, 125)
     untouched(run([STOOK, "run", "--trace", "link", "--", *TRUE]), LINK, 125)
     untouched(run([STOOK, "profile", "--save", "link", "--", *TRUE]), LINK, 125)
     # A report of a corruption is on standard error in any case.

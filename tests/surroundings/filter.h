@@ -48,6 +48,8 @@ static const struct filter_call {
     FILTER_CALL(openat),
     FILTER_CALL(prctl),
     FILTER_CALL(prlimit64),
+    FILTER_CALL(process_vm_readv),
+    FILTER_CALL(ptrace),
     FILTER_CALL(read),
     FILTER_CALL(rseq),
     FILTER_CALL(rt_sigaction),

@@ -275,11 +275,6 @@ static void row_report(void)
     (void)stook_profile_write(null_fd);
 }
 
-static void row_leaks(void)
-{
-    (void)stook_leaks(null_fd, STOOK_REPORT_TABLE);
-}
-
 static void row_tags(void)
 {
     uint64_t tagged, total;
@@ -356,7 +351,6 @@ static const struct row {
     {"stook_group_create", row_group},
     {"stook_cache_stat", row_stat},
     {"stook_report", row_report},
-    {"stook_leaks", row_leaks},
     {"stook_tags_enable", row_tags},
     {"stook_trace_start", row_trace},
     {"stook_topology_update", row_topology},

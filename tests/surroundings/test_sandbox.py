@@ -4,7 +4,9 @@
 # modes: default locked
 """Sandboxes: one that is entered after the start and ends a process at any call that glibc's malloc does
 not make, and ones that refuse calls from before the start."""
-from surroundings import BOTH, check, finish, program, run, served, skip
+import os
+
+from surroundings import BOTH, BUILD, check, finish, program, run, served, skip
 
 # The first line is malloc's; the second the program's own: its end, and its threads'.
 ALLOWED = "mmap,munmap,mremap,mprotect,madvise,futex,brk," \
@@ -33,4 +35,17 @@ for refused in (*REFUSED, ALL):
     for who, stook in BOTH if refused == ALL else BOTH[1:]:
         ends_well(f"refused: {refused}, {who}", program("sandbox", "refuse", refused) +
                   served(program("limits", "exercise"), stook))
+
+# A sandbox around stook run --leaks; one that the program enters does not concern it.
+STOOK = os.path.join(BUILD, "bin", "stook")
+if os.path.exists(STOOK):
+    leaks = [STOOK, "run", "--leaks", "--"]
+    if run([*leaks, "true"]).status == 125:
+        skip("ptrace is refused here")
+    else:
+        for refused, says in (("ptrace", "--leaks needs ptrace (Operation not permitted; "), ("process_vm_readv", "leaks were not searched for: ")):
+            done = run(program("sandbox", "refuse", refused) + [*leaks, "true"])
+            check(done.status == 125 and done.err.startswith("stook: " + says) and done.err.count("\n") == 1, f"--leaks without {refused}: {done}")
+        done = run([*leaks, *program("sandbox", "refuse", "ptrace,process_vm_readv,prctl"), "ls"])
+        check(done.status == 0 and "searched at its end" in done.err, f"--leaks of a sandbox: {done}")
 finish()

@@ -94,8 +94,8 @@ struct heap *heap_open(struct target *target, struct target_error *error)
 
     if (!target)
         return NULL;
-    heap = heap_need(calloc(1, sizeof(*heap)));
-    heap->own = heap_need(calloc(1, sizeof(*heap->own)));
+    heap = target_need(calloc(1, sizeof(*heap)));
+    heap->own = target_need(calloc(1, sizeof(*heap->own)));
     heap->target = target;
     if (view_find(&heap->view, target, error)) {
         const struct view *v = &heap->view;
@@ -325,7 +325,7 @@ static enum heap_found heap_fill_cache(struct heap *heap, uint32_t index, uint64
         return alive ? HEAP_TORN : HEAP_NONE;
     if (!target_spend(heap->target, heap->nodes * sizeof(*cache->node)))
         return HEAP_TORN;
-    cache->node = heap_need(calloc(heap->nodes, sizeof(*cache->node)));
+    cache->node = target_need(calloc(heap->nodes, sizeof(*cache->node)));
     for (unsigned node = 0; node < heap->nodes; node++)
         heap_fill_node(v, view_within(copy, head + node * each, each), cache, &cache->node[node],
                        &cache->changes);
@@ -341,7 +341,7 @@ static bool heap_read_caches(struct heap *heap)
         end > view_value(v, VIEW_STOOK_CACHES_MAX) ||
         !target_take_some(heap->target, table, heap->own->table, end))
         return false;
-    heap->cache = heap_need(realloc(heap->cache, (size_t)(end + 1) * sizeof(*heap->cache)));
+    heap->cache = target_need(realloc(heap->cache, (size_t)(end + 1) * sizeof(*heap->cache)));
     for (uint32_t i = 1; i < end; i++)
         if (pointer[i])
             target_expect(heap->target, pointer[i],

@@ -92,7 +92,7 @@ static enum heap_state objects_held(struct heap *heap, const struct heap_cache *
     if (!(cache->flags & (debug | view_value(v, VIEW_STOOK_CACHE_QUARANTINE))) ||
         (at = objects_column(heap, cache, slab, HEAP_TRACK, index)) == 0)
         return HEAP_LIVE;
-    if (cache->flags & debug) /* as leak/inventory.c */
+    if (cache->flags & debug) /* out of its slab, but with no user, perhaps */
         return view_knows(v, VIEW_OBJECT_STATE) &&
                        view_read(v, heap->target, at, VIEW_track_head_kind, &state) &&
                        (state & view_value(v, VIEW_OBJECT_STATE)) != view_value(v, VIEW_OBJECT_LIVE)
@@ -129,7 +129,7 @@ bool heap_each_live(struct heap *heap, const struct heap_cache *cache, heap_obje
             more = fn(heap->large[i].address, heap->large[i].bytes, NULL, 0, arg);
         return more;
     }
-    state = heap_need(malloc(HEAP_OBJECTS));
+    state = target_need(malloc(HEAP_OBJECTS));
     for (const struct heap_slab *slab = heap_slab_of(heap, cache, NULL); slab && more;
          slab = heap_slab_of(heap, cache, slab + 1)) {
         if (slab->inuse == 0 || !heap_states(heap, slab, state))
@@ -228,7 +228,7 @@ static const struct heap_large *objects_large(const struct heap *heap, uint64_t 
 
 static void objects_state(struct heap *heap, struct heap_what *what)
 {
-    uint8_t *state = heap_need(malloc(HEAP_OBJECTS));
+    uint8_t *state = target_need(malloc(HEAP_OBJECTS));
     const struct heap_sheaf_object *in = heap_in_sheaf(heap, what->start);
 
     what->state =

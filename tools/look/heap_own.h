@@ -31,7 +31,6 @@ struct heap_own {
     bool sheaves_read;
 };
 
-#define heap_need target_need
 /* Room for one more of n rows of `size` bytes, of the target's budget; NULL: it is used up, and the rows stay. */
 void *heap_row(struct heap *heap, void *rows, size_t n, size_t size);
 

@@ -167,8 +167,8 @@ static bool rest_own_stocks(struct heap *heap, uint64_t *own)
 static void rest_stocks(struct heap *heap, uint64_t high)
 {
     uint64_t places = view_value(&heap->view, VIEW_GROUP_PLACES);
-    uint64_t *own = heap_need(calloc(heap->groups + 1, sizeof(*own)));
-    uint32_t *by_place = heap_need(calloc(high + 1, sizeof(*by_place))); /* a group's index + 1 */
+    uint64_t *own = target_need(calloc(heap->groups + 1, sizeof(*own)));
+    uint32_t *by_place = target_need(calloc(high + 1, sizeof(*by_place))); /* a group's index + 1 */
     bool known = rest_own_stocks(heap, own);
 
     for (size_t i = 0; known && i < heap->groups; i++)

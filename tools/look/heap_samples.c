@@ -156,7 +156,7 @@ bool heap_each_sample(struct heap *heap, void (*fn)(const struct heap_tag *tag, 
 
     if (!samples_table(heap, &table))
         return false;
-    all = heap_need(calloc(heap->caches + 1, sizeof(*all)));
+    all = target_need(calloc(heap->caches + 1, sizeof(*all)));
     for (size_t i = 0; i < heap->caches; i++)
         all[i].active = (double)heap->cache[i].count.active;
     for (uint32_t i = 0; i < table.used && !heap->target->over; i++) {

@@ -24,7 +24,7 @@ struct late {
 
 struct late *late_new(uint64_t begin, uint64_t end)
 {
-    struct late *late = heap_need(calloc(1, sizeof(*late)));
+    struct late *late = target_need(calloc(1, sizeof(*late)));
 
     late->begin = begin;
     late->end = end;
@@ -53,8 +53,8 @@ static void late_grow(struct late *late)
 {
     free(late->table);
     late->room = late->room ? 2 * late->room : LATE_SMALLEST;
-    late->table = heap_need(calloc(late->room, sizeof(*late->table)));
-    late->word = heap_need(realloc(late->word, late->room / 2 * sizeof(*late->word)));
+    late->table = target_need(calloc(late->room, sizeof(*late->table)));
+    late->word = target_need(realloc(late->word, late->room / 2 * sizeof(*late->word)));
     for (size_t i = 0; i < late->words; i++)
         *late_place(late, late->word[i]) = late->word[i];
 }

@@ -20,6 +20,7 @@ enum {
     LEAKS_MAPPING_SHIFT = 36, /* larger mappings, such as a sanitizer's shadow, are not read */
     LEAKS_PAGES = 512,        /* words of /proc/PID/pagemap, read at a time */
     LEAKS_RENEW = 4096,       /* slabs, between which pages that were kept are let go */
+    LEAKS_RED_ZONE = 128,     /* bytes below a stack pointer that a function may use */
     LEAKS_SNAPSHOTS = 12,     /* a search may take as long as so many of them */
 };
 
@@ -31,6 +32,8 @@ struct leaks_search {
     struct reach *reach;
     struct late *late; /* while pointers are followed in a target that runs */
     uint64_t window, window_end;
+    uint64_t stack;          /* the main thread's stack pointer; UINT64_MAX: not known */
+    uint64_t dead, dead_end; /* of the main thread's stack, what lies below its pointer */
     char *chunk;
     uint64_t chunk_at[LEAKS_CHUNKS]; /* 1 + address */
     uint8_t state[HEAP_OBJECTS];
@@ -210,6 +213,8 @@ static void leaks_take(struct leaks_search *search)
 
 static void leaks_part(struct leaks_search *search, uint64_t start, uint64_t end)
 {
+    if (start >= search->dead && start < search->dead_end)
+        start = end < search->dead_end ? end : search->dead_end;
     if (end <= search->window || start >= search->window_end) {
         reach_root_memory(search->reach, start, end - start);
         return;
@@ -258,6 +263,11 @@ static bool leaks_mapping(const struct target_mapping *mapping, void *arg)
         !(mapping->begin < search->window_end && mapping->end > search->window)) {
         search->leaks->unread += bytes;
         return true;
+    }
+    if (strcmp(mapping->path, "[stack]") == 0 && search->stack >= mapping->begin &&
+        search->stack < mapping->end) {
+        search->dead = mapping->begin;
+        search->dead_end = (search->stack - LEAKS_RED_ZONE) & ~UINT64_C(7);
     }
     if (search->heap->target->live)
         leaks_pages(search, mapping->begin, mapping->end, mapping->write);
@@ -314,10 +324,7 @@ static void leaks_found(uint64_t address, uint64_t size, uint32_t number, uint32
     leaks->sum[kind].bytes += size;
     if (kind == REACH_IN_REACH && !leaks->all)
         return;
-    if (leaks->objects == leaks->room) {
-        leaks->room = leaks->room ? 2 * leaks->room : 1024;
-        leaks->object = heap_need(realloc(leaks->object, leaks->room * sizeof(*leaks->object)));
-    }
+    leaks->object = target_row(leaks->object, leaks->objects, sizeof(*leaks->object));
     object = &leaks->object[leaks->objects++];
     *object = (struct leaks_object){
         .address = address,
@@ -329,11 +336,11 @@ static void leaks_found(uint64_t address, uint64_t size, uint32_t number, uint32
         object->hash = leaks_hash(search, object);
 }
 
-bool leaks_search(struct heap *heap, leaks_registers registers, void *context, bool all,
-                  struct leaks *leaks, struct target_error *error)
+bool leaks_search(struct heap *heap, leaks_registers registers, void *context, uint64_t stack,
+                  bool all, struct leaks *leaks, struct target_error *error)
 {
     const struct view *v = &heap->view;
-    struct leaks_search *search = heap_need(calloc(1, sizeof(*search)));
+    struct leaks_search *search = target_need(calloc(1, sizeof(*search)));
     uint64_t size = 0;
     bool roots;
 
@@ -342,13 +349,14 @@ bool leaks_search(struct heap *heap, leaks_registers registers, void *context, b
     (void)view_read(v, heap->target, view_value(v, VIEW_at_pagemap), VIEW_pagemap_size, &size);
     search->heap = heap;
     search->leaks = leaks;
+    search->stack = stack;
     search->window = heap->base;
     search->window_end = heap->base + size;
     if (!target_spend(heap->target, (heap->end - heap->middle) / TARGET_PAGE * 4)) {
         free(search);
         return target_damaged(heap->target, error);
     }
-    search->chunk = heap_need(malloc((size_t)LEAKS_CHUNKS * LEAKS_CHUNK));
+    search->chunk = target_need(malloc((size_t)LEAKS_CHUNKS * LEAKS_CHUNK));
     search->reach = reach_new(heap->middle, heap->end, leaks_view, search);
     leaks_take(search);
     reach_start(search->reach);
@@ -362,7 +370,7 @@ bool leaks_search(struct heap *heap, leaks_registers registers, void *context, b
         late_follow(search->late, heap->target->pid, search->reach, leaks_renew, search);
     late_close(search->late);
     search->late = NULL;
-    reach_settle(search->reach);
+    reach_sort(search->reach);
     reach_each(search->reach, leaks_found, search);
     reach_close(search->reach);
     free(search->chunk);

@@ -22,7 +22,7 @@ struct leaks_object {
 
 struct leaks {
     struct leaks_object *object; /* not REACH_IN_REACH unless all are asked for; by address */
-    size_t objects, room;
+    size_t objects;
     struct {
         uint64_t objects, bytes;
     } sum[REACH_KINDS];
@@ -34,9 +34,10 @@ struct leaks {
 typedef void (*leaks_registers)(void *context,
                                 void (*fn)(const uint64_t *words, size_t n, void *arg), void *arg);
 
-/* One search over the heap's snapshot; `registers` may be NULL.  False with an error. */
-bool leaks_search(struct heap *heap, leaks_registers registers, void *context, bool all,
-                  struct leaks *leaks, struct target_error *error);
+/* One search over the heap's snapshot; `registers` may be NULL, and `stack` is the main thread's stack pointer, or
+ * UINT64_MAX.  False with an error. */
+bool leaks_search(struct heap *heap, leaks_registers registers, void *context, uint64_t stack,
+                  bool all, struct leaks *leaks, struct target_error *error);
 /* What `later` has in common with `before`, into `later`. */
 void leaks_common(const struct leaks *before, struct leaks *later);
 void leaks_close(struct leaks *leaks);

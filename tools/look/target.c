@@ -282,7 +282,7 @@ bool target_fail(struct target_error *error, const char *format, ...)
 {
     va_list args;
 
-    error->refused = error->damaged = false;
+    error->idle = error->refused = error->damaged = false;
     va_start(args, format);
     vsnprintf(error->text, sizeof(error->text), format, args);
     va_end(args);

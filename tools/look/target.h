@@ -42,6 +42,7 @@ int target_by_number(const void *a, const void *b);
 
 struct target_error {
     char text[TARGET_ERROR];
+    bool idle;    /* the process has Stook, and has allocated nothing with it */
     bool refused; /* the kernel does not let this process look into that one */
     bool damaged; /* what the library says of itself there cannot be */
 };
@@ -144,6 +145,11 @@ void target_clean_text(char *text, size_t size);
 bool target_for_each_mapping(struct target *target,
                              bool (*fn)(const struct target_mapping *mapping, void *arg),
                              void *arg);
+
+/* The letter of a thread's state and its PF_ flags, by its `stat` in /proc; 0: it is gone. */
+char target_task(int folder, const char *path, unsigned *flags);
+/* kernel.yama.ptrace_scope; 0: there is none. */
+int target_yama(void);
 
 /* Calls fn for each process of this host until it returns false, in the order of their numbers. */
 void target_for_each_process(bool (*fn)(int pid, void *arg), void *arg);

@@ -52,26 +52,30 @@ static ssize_t pid_file(int folder, const char *name, char *text, size_t size)
     return more < 0 ? -1 : n;
 }
 
-/* The letter of its state; 0: it is gone. */
+char target_task(int folder, const char *path, unsigned *flags)
+{
+    char text[1024], state, *end;
+
+    return pid_file(folder, path, text, sizeof(text)) > 0 && (end = strrchr(text, ')')) &&
+                   sscanf(end + 1, " %c %*d %*d %*d %*d %*d %u", &state, flags) == 2
+               ? state
+               : 0;
+}
+
 static char pid_state(int folder)
 {
-    char text[1024], *end;
+    unsigned flags;
 
-    if (pid_file(folder, "stat", text, sizeof(text)) <= 0 || !(end = strrchr(text, ')')) ||
-        end[1] == '\0')
-        return 0;
-    return end[2];
+    return target_task(folder, "stat", &flags);
 }
 
 /* Whether it is a thread of the kernel: they have no memory, as processes that are about to end. */
 static bool pid_is_kernel(int folder)
 {
     enum { KERNEL_THREAD = 0x200000 }; /* PF_KTHREAD */
-    char text[1024], *end;
-    unsigned flags = 0;
+    unsigned flags;
 
-    return pid_file(folder, "stat", text, sizeof(text)) > 0 && (end = strrchr(text, ')')) &&
-           sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && (flags & KERNEL_THREAD);
+    return target_task(folder, "stat", &flags) && (flags & KERNEL_THREAD);
 }
 
 static bool pid_alive(struct target *target)
@@ -281,7 +285,7 @@ static const char *pid_user(unsigned uid, char name[64])
     return name;
 }
 
-static int pid_yama(void)
+int target_yama(void)
 {
     char text[16];
 
@@ -294,7 +298,7 @@ static bool pid_say_refused(int folder, int pid, const char *name, struct target
 {
     char status[4096], who[64], *at;
     unsigned uid = geteuid();
-    int yama = pid_yama();
+    int yama = target_yama();
 
     if (pid_file(folder, "status", status, sizeof(status)) > 0 && (at = strstr(status, "\nUid:")))
         uid = (unsigned)strtoul(at + 5, NULL, 10);
@@ -323,7 +327,8 @@ static bool pid_say_refused(int folder, int pid, const char *name, struct target
     return target_fail(
         error,
         "the kernel does not let you look into process %d (%s): it has raised privileges, made "
-        "itself not dumpable, or is in another user namespace.  Run stook with CAP_SYS_PTRACE (as root)",
+        "itself not dumpable, or is in another user namespace, or a sandbox refuses "
+        "process_vm_readv().  Run stook with CAP_SYS_PTRACE (as root)",
         pid, name);
 }
 

@@ -337,10 +337,11 @@ bool view_find(struct view *view, struct target *target, struct target_error *er
     if (!target->live && (found == LOAD_NOT_STARTED || found == LOAD_BROKEN))
         return target_fail(error, "the core file of process %d (%s) lacks the library's data: %s",
                            target->pid, target->name, target_core_lacks);
-    if (found == LOAD_NOT_STARTED)
-        return target_fail(error,
-                           "process %d (%s) has Stook, but has allocated nothing with it yet",
-                           target->pid, target->name);
+    if (found == LOAD_NOT_STARTED) {
+        (void)target_fail(error, "process %d (%s) has Stook, but has allocated nothing with it yet",
+                          target->pid, target->name);
+        return !(error->idle = true);
+    }
     if (found == LOAD_UNKNOWN)
         return target_fail(
             error,

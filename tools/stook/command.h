@@ -24,6 +24,7 @@ enum { /* exit statuses beside those of the program that `stook run` becomes */
        STATUS_OK = 0,
        STATUS_FAILED = 1,     /* info: something could not be written */
        STATUS_USAGE = 2,      /* an option or a command that is none */
+       STATUS_LEAKS = 23,     /* run --leaks: the program succeeded, and objects were lost */
        STATUS_RUN = 125,      /* run: stook itself failed, options included */
        STATUS_NO_EXEC = 126,  /* run: the program is there but cannot be executed */
        STATUS_NOT_FOUND = 127 /* run: there is no such program */

@@ -5,6 +5,7 @@
 #include "stook/command.h"
 #include "stook/look_names.h"
 #include "stook/look_show.h"
+#include "stook/run_leaks.h"
 
 #include "look/leaks.h"
 #include "look/stop.h"
@@ -46,6 +47,7 @@ struct leaks_report {
     struct heap *heap;
     struct leaks leaks;
     bool alone;
+    bool ended;                /* the process was at its end */
     unsigned searches, agreed; /* agreed: the last ones, in a row, took nothing away */
     bool moved;                /* a search called lost what another one did not */
     uint64_t seconds;          /* from the first search to the last */
@@ -106,10 +108,8 @@ static void leaks_count(struct leaks_report *report, const struct leaks_object *
          (group = report->table[at % (1 << LEAKS_BITS)]) != NULL && group->key != key; at++)
         ;
     if (!group) {
-        group = calloc(1, sizeof(*group));
-        report->group = realloc(report->group, (report->groups + 1) * sizeof(struct leaks_group *));
-        if (!group || !report->group)
-            exit(complain(STATUS_FAILED, "no memory"));
+        group = target_need(malloc(sizeof(*group)));
+        report->group = target_row(report->group, report->groups, sizeof(*report->group));
         *group = (struct leaks_group){
             .key = key, .kind = object->kind, .cache = what.cache, .sample = object->address};
         look_place(report->names, report->heap, &what, &group->place);
@@ -192,7 +192,8 @@ static void leaks_how(struct writer *w, const struct leaks_report *report)
             writer_print(w, "the searches did not come to agree: some of what is called lost may "
                             "be in use (see --stop)\n");
     } else if (report->heap->target->live) {
-        writer_print(w, "the process stood still meanwhile\n");
+        writer_print(w, report->ended ? "searched at its end\n"
+                                      : "the process stood still meanwhile\n");
     }
     if (report->leaks.unread > 0)
         writer_print(w,
@@ -302,8 +303,9 @@ static bool leaks_again(struct leaks_report *report, uint64_t begin, struct targ
     bool done;
 
     report->leaks = (struct leaks){0};
-    done = heap_read(report->heap, error) &&
-           leaks_search(report->heap, NULL, NULL, report->options->all, &report->leaks, error);
+    done =
+        heap_read(report->heap, error) && leaks_search(report->heap, NULL, NULL, UINT64_MAX,
+                                                       report->options->all, &report->leaks, error);
     if (done) {
         uint64_t had = leaks_lost(&before), found = leaks_lost(&report->leaks), both;
         leaks_common(&before, &report->leaks);
@@ -324,7 +326,8 @@ static bool leaks_until_agreed(struct leaks_report *report, struct target_error 
     uint64_t begin;
     bool done;
 
-    done = leaks_search(report->heap, NULL, NULL, report->options->all, &report->leaks, error);
+    done = leaks_search(report->heap, NULL, NULL, UINT64_MAX, report->options->all, &report->leaks,
+                        error);
     begin = report->heap->target->time;
     for (report->searches = 1; done && !leaks_agreed(report) && report->searches < LEAKS_SEARCHES;
          report->searches++) {
@@ -343,15 +346,15 @@ static bool leaks_find(struct leaks_report *report, struct target_error *error)
 
     if (!target->live) {
         report->alone = true;
-        return leaks_search(report->heap, leaks_of_core, target, report->options->all,
+        return leaks_search(report->heap, leaks_of_core, target, UINT64_MAX, report->options->all,
                             &report->leaks, error);
     }
     if (!report->options->stop)
         return leaks_until_agreed(report, error);
     stop = stop_begin(target->pid, error);
     done = stop && heap_read(report->heap, error) &&
-           leaks_search(report->heap, leaks_of_stop, stop, report->options->all, &report->leaks,
-                        error);
+           leaks_search(report->heap, leaks_of_stop, stop, stop_stack(stop, target->pid),
+                        report->options->all, &report->leaks, error);
     stop_end(stop);
     report->alone = true;
     return done;
@@ -390,6 +393,25 @@ static int leaks_parse(int argc, char **argv, struct leaks_options *options)
     return STATUS_OK;
 }
 
+static void leaks_show(struct leaks_report *report, struct writer *w)
+{
+    report->names = look_names_new(report->heap);
+    for (size_t i = 0; i < report->leaks.objects; i++)
+        leaks_count(report, &report->leaks.object[i]);
+    look_names_find(report->names);
+    if (report->groups > 0)
+        qsort(report->group, report->groups, sizeof(struct leaks_group *), leaks_order);
+    if (report->options->json)
+        leaks_json(w, report);
+    else
+        leaks_text(w, report);
+    (void)writer_finish(w);
+    look_names_free(report->names);
+    for (size_t i = 0; i < report->groups; i++)
+        free(report->group[i]);
+    free(report->group);
+}
+
 static int leaks_run(int argc, char **argv)
 {
     static struct leaks_report report;
@@ -403,29 +425,46 @@ static int leaks_run(int argc, char **argv)
     if (status != STATUS_OK)
         return status;
     report.options = &options;
-    if (!leaks_find(&report, &error)) {
-        status = complain(STATUS_FAILED, "%s", error.text);
-    } else {
-        report.names = look_names_new(report.heap);
-        for (size_t i = 0; i < report.leaks.objects; i++)
-            leaks_count(&report, &report.leaks.object[i]);
-        look_names_find(report.names);
-        if (report.groups > 0)
-            qsort(report.group, report.groups, sizeof(struct leaks_group *), leaks_order);
+    if (leaks_find(&report, &error)) {
         output_writer(&w);
-        if (options.json)
-            leaks_json(&w, &report);
-        else
-            leaks_text(&w, &report);
-        (void)writer_finish(&w);
-        look_names_free(report.names);
-        for (size_t i = 0; i < report.groups; i++)
-            free(report.group[i]);
-        free(report.group);
+        leaks_show(&report, &w);
+    } else {
+        status = complain(STATUS_FAILED, "%s", error.text);
     }
     leaks_close(&report.leaks);
     heap_close(report.heap);
     return status;
+}
+
+enum leaks_end leaks_at_end(const struct run_leaks *options, int pid, const struct stop *stop,
+                            bool first)
+{
+    static struct leaks_report report;
+    struct leaks_options as = {.json = options->json, .all = options->all};
+    enum leaks_end end = LEAKS_END_NONE;
+    struct target_error error;
+    struct writer w;
+    int to;
+
+    report = (struct leaks_report){.options = &as, .alone = true, .ended = true};
+    report.heap = heap_open(target_open_pid(pid, &error), &error);
+    if (!report.heap || !heap_read(report.heap, &error) ||
+        !leaks_search(report.heap, leaks_of_stop, (void *)(uintptr_t)stop, stop_stack(stop, pid),
+                      as.all, &report.leaks, &error)) {
+        end = error.idle ? LEAKS_END_NONE : LEAKS_END_UNKNOWN;
+        if (first || error.refused) /* others may not run on Stook */
+            complain(0, "%s%s", error.idle ? "" : "leaks were not searched for: ", error.text);
+    } else {
+        end = leaks_lost(&report.leaks) > 0 ? LEAKS_END_LOST : LEAKS_END_NONE;
+        if ((first || end == LEAKS_END_LOST) && (to = options->output(pid)) >= 0) {
+            writer_init(&w, to);
+            leaks_show(&report, &w);
+            (void)close(to);
+        }
+    }
+    leaks_close(&report.leaks);
+    heap_close(report.heap);
+    return end;
 }
 
 static const char leaks_help[] =
@@ -442,6 +481,7 @@ static const char leaks_help[] =
     "  --json   as one JSON object; docs/look-inside.md has its keys\n"
     "  --core   of a process that has ended: its core file, and where its program lies now\n"
     "\n"
+    "`stook run --leaks` searches a program when it ends.\n"
     "Call sites are known where the process counts them (STOOK_TAGS=1, stook run --profile), whole stacks and times with\n"
     "STOOK_DEBUG=U.  Exit status: 0, whether something is lost or not.\n";
 

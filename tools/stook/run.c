@@ -2,15 +2,17 @@
 /*
  * run.c - stook run: becomes PROGRAM with libstook-malloc.so preloaded.
  *
- * It executes the program in its own process, so that signals, job control, the exit status and
+ * With --leaks the program is a child (run_leaks.c).  Otherwise it executes the program in its own process, so that signals, job control, the exit status and
  * the parent see the program itself.  The report is written by the library inside it: STOOK_REPORT
  * names this process's number, which exec keeps, so that of a tree only the first one writes.
  */
 #include "stook/command.h"
 #include "stook/locate.h"
 #include "stook/option.h"
+#include "stook/run_leaks.h"
 
 #include "text/file.h"
+#include "watch/exit.h"
 
 #include <stook/stook.h>
 
@@ -53,6 +55,12 @@ static int run_set(enum setting_id id, const char *value)
     return run_setenv(setting_name(id), value);
 }
 
+static const char *run_leaks_word(const char *text, void *to)
+{
+    *(const char **)to = text;
+    return strcmp(text, "1") == 0 || strcmp(text, "all") == 0 ? NULL : "all or nothing is expected";
+}
+
 static int run_parse(int argc, char **argv, struct run_options *options)
 {
     const struct option_row rows[] = {
@@ -60,7 +68,7 @@ static int run_parse(int argc, char **argv, struct run_options *options)
         {"report-all", OPTION_FLAG, .to = &options->all},
         {"report-format", OPTION_SETTING, &options->format, .least = SETTING_REPORT_FORMAT},
         {"report-file", OPTION_TEXT, .to = &options->file},
-        {"leaks", OPTION_SETTING, &options->leaks, .least = SETTING_LEAKS, .otherwise = "1"},
+        {"leaks", OPTION_CALL, &options->leaks, .read = run_leaks_word, .otherwise = "1"},
         {"mode", OPTION_SETTING, &options->mode, .least = SETTING_MODE},
         {"reserve", OPTION_SETTING, &options->reserve, .least = SETTING_RESERVE},
         {"limit", OPTION_SETTING, &options->limit, .least = SETTING_LIMIT},
@@ -136,48 +144,60 @@ static int run_unload(void)
     return status;
 }
 
-/*
- * The path as the program will find it from any directory; the file of this process is emptied
- * now, so that one that cannot be written is known before the program runs.
- */
-static int run_report_file(const char *file)
+/* STOOK_REPORT_FILE: the path as the program will find it from any directory. */
+static char run_pattern[PATH_MAX];
+
+static int run_report_pattern(const char *file)
 {
-    char pattern[PATH_MAX], path[PATH_MAX + 32], cwd[PATH_MAX];
-    size_t n = 0, m = 0;
-    int fd;
+    char cwd[PATH_MAX];
+    size_t n = 0;
 
     if (*file != '/') {
         if (!getcwd(cwd, sizeof(cwd)))
             return complain(STATUS_RUN, "the current directory is unknown: %s", strerror(errno));
-        for (const char *c = cwd; *c && n + 3 < sizeof(pattern); c++) {
+        for (const char *c = cwd; *c && n + 3 < sizeof(run_pattern); c++) {
             if (*c == '%') /* a percent sign of the directory's name stands for itself */
-                pattern[n++] = '%';
-            pattern[n++] = *c;
+                run_pattern[n++] = '%';
+            run_pattern[n++] = *c;
         }
-        pattern[n++] = '/';
+        run_pattern[n++] = '/';
     }
-    if (n + strlen(file) + 32 > sizeof(pattern))
+    if (n + strlen(file) + 32 > sizeof(run_pattern))
         return complain(STATUS_RUN, "%s: the path is too long", file);
-    strcpy(pattern + n, file);
-    for (const char *c = pattern; *c; c++) {
-        if (c[0] == '%' && c[1] == 'p') {
-            m += (size_t)snprintf(path + m, 16, "%d", (int)getpid());
-            c++;
-        } else {
-            path[m++] = *c;
-            if (c[0] == '%' && c[1] == '%')
-                c++;
-        }
-        if (m + 16 > sizeof(path))
-            return complain(STATUS_RUN, "%s: the path is too long", file);
-    }
-    path[m] = '\0';
-    fd = file_open_write(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    strcpy(run_pattern + n, file);
+    return STATUS_OK;
+}
+
+/* Opens the file of a process; a descriptor, or -1 with a complaint. */
+static int run_report_open(int pid, int flags)
+{
+    char path[PATH_MAX + 32];
+    int fd = -1;
+
+    if (exit_expand(run_pattern, pid, path, sizeof(path)) == 0)
+        complain(0, "%s: the path is too long", run_pattern);
+    else if ((fd = file_open_write(path, O_WRONLY | O_CREAT | flags, 0644)) < 0)
+        complain(0, "the report cannot be written to %s: %s", path, file_error(errno));
+    return fd;
+}
+
+static int run_leaks_output(int pid)
+{
+    return *run_pattern ? run_report_open(pid, O_APPEND) : dup(STDERR_FILENO);
+}
+
+/* The file of this process is emptied now, so that one that cannot be written is known before the program runs. */
+static int run_report_file(const char *file)
+{
+    int status = run_report_pattern(file), fd;
+
+    if (status != STATUS_OK)
+        return status;
+    fd = run_report_open((int)getpid(), O_TRUNC);
     if (fd < 0)
-        return complain(STATUS_RUN, "the report cannot be written to %s: %s", path,
-                        file_error(errno));
+        return STATUS_RUN;
     close(fd);
-    return run_set(SETTING_REPORT_FILE, pattern);
+    return STATUS_OK;
 }
 
 static int run_report(const struct run_options *options)
@@ -187,8 +207,6 @@ static int run_report(const struct run_options *options)
 
     snprintf(self, sizeof(self), "%d", (int)getpid());
     status = options->report ? run_set(SETTING_REPORT, "1") : STATUS_OK;
-    if (status == STATUS_OK && options->leaks)
-        status = run_set(SETTING_LEAKS, options->leaks);
     if (options->all)
         unsetenv(setting_name(SETTING_REPORT_PID));
     else if (status == STATUS_OK)
@@ -198,7 +216,7 @@ static int run_report(const struct run_options *options)
     if (status != STATUS_OK)
         return status;
     if (options->file)
-        return run_report_file(options->file);
+        return run_set(SETTING_REPORT_FILE, run_pattern);
     unsetenv(setting_name(SETTING_REPORT_FILE)); /* an outer run's file is not ours */
     return STATUS_OK;
 }
@@ -268,8 +286,12 @@ static int run_environment(const struct run_options *options)
     int status = run_preload();
 
     run_warn();
-    if (status == STATUS_OK && (options->report || options->leaks))
+    if (status == STATUS_OK && options->file)
+        status = run_report_file(options->file);
+    if (status == STATUS_OK && options->report)
         status = run_report(options);
+    if (status == STATUS_OK && options->leaks && !setting_text(SETTING_TAGS))
+        status = run_set(SETTING_TAGS, "1"); /* which names call sites */
     if (status == STATUS_OK && options->trace)
         status = run_trace(options);
     if (status == STATUS_OK && options->reserve)
@@ -323,6 +345,19 @@ static int run_status(int error)
     return error == ENOENT || error == ENOTDIR ? STATUS_NOT_FOUND : STATUS_NO_EXEC;
 }
 
+/* False: the program has run, in a child of this process, and *status says how. */
+static bool run_traced(const struct run_options *options, int *status)
+{
+    struct run_leaks leaks = {
+        .all = strcmp(options->leaks, "all") == 0,
+        .json = options->format && strcmp(options->format, "json") == 0,
+        .output = run_leaks_output,
+    };
+
+    *status = options->file ? run_report_pattern(options->file) : STATUS_OK;
+    return *status == STATUS_OK && run_leaks_fork(&leaks, status);
+}
+
 static int run_command(int argc, char **argv)
 {
     struct run_options options = {0};
@@ -336,6 +371,8 @@ static int run_command(int argc, char **argv)
     if (error != 0)
         return complain(run_status(error), "%s: %s", argv[0],
                         error == ENOENT ? "there is no such program" : strerror(error));
+    if (options.leaks && !run_traced(&options, &status))
+        return status;
     status = run_ready(&options, path);
     if (status != STATUS_OK)
         return status;
@@ -353,7 +390,8 @@ const struct command command_run = {
         "\n"
         "Runs PROGRAM with " LOCATE_LIBRARY " preloaded (added to LD_PRELOAD): its malloc and\n"
         "free, and those of the programs it starts, are served from slab caches.  stook executes\n"
-        "PROGRAM in its own process, so signals and exit status are PROGRAM's own.\n"
+        "PROGRAM in its own process, so signals and exit status are PROGRAM's own.  With --leaks\n"
+        "PROGRAM is a child that stook traces (ptrace), and signals for stook are passed on.\n"
         "\n"
         "  --report               at exit, write a table of all caches to standard error\n"
         "  --report-format FORM   table (the default) or json; implies --report\n"
@@ -361,9 +399,9 @@ const struct command command_run = {
         "                         --report\n"
         "  --report-all           each process of the tree writes a report, not only the first;\n"
         "                         implies --report; with a file, use %p\n"
-        "  --leaks[=all]          at exit, list objects that nothing points to, by call site; all: what\n"
-        "                         can be reached, too.  As --report-format and --report-file say.\n"
-        "                         --debug U gives whole stacks\n"
+        "  --leaks[=all]          when a process of the tree ends, list objects that nothing points to,\n"
+        "                         by call site; all: what can be reached, too; as --report-format and\n"
+        "                         --report-file say.  --debug U gives whole stacks\n"
         "  --mode MODE            rseq (the default where the system supports it) or locked\n"
         "  --reserve SIZE         keep at most SIZE of free memory warm, 32M by default\n"
         "  --limit SIZE           each process may have SIZE allocated at one time; beyond it\n"
@@ -384,5 +422,6 @@ const struct command command_run = {
         "malloc already, and reports.\n"
         "\n"
         "exit status: PROGRAM's own; 125 stook failed, 126 PROGRAM cannot be executed,\n"
-        "             127 there is no such program\n",
+        "             127 there is no such program; with --leaks, where PROGRAM ended with 0:\n"
+        "             23 a process lost objects, 125 PROGRAM could not be searched\n",
 };
