@@ -16,10 +16,10 @@ void context_settle(void)
 
     while (context_left_behind(context)) {
         if (atomic_load_explicit(&context->deferred, memory_order_relaxed))
-            hooks.settle_slabs(NULL);
+            (void)hooks.due(HOOKS_DUE_SLABS, NULL, 0);
         if (atomic_load_explicit(&context->large, memory_order_relaxed))
-            hooks.settle_large();
+            (void)hooks.due(HOOKS_DUE_LARGE, NULL, 0);
         if (atomic_load_explicit(&context->rcu, memory_order_relaxed))
-            hooks_rcu()->settle();
+            hooks_rcu()(HOOKS_RCU_SETTLE, NULL, NULL);
     }
 }

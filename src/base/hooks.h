@@ -25,114 +25,100 @@ struct stook_cache;
 
 #define HOOKS_GROUP UINT32_MAX /* the group that the thread has entered */
 
+/* What hooks.start() is for. */
+enum hooks_start {
+    HOOKS_START, /* starts the library; false: this thread is at it */
+    HOOKS_SETTINGS, /* the settings were read from `environment`, at the start: may warn, starts nothing */
+    HOOKS_SETTINGS_ANEW, /* … later */
+    HOOKS_BEFORE_CACHES, /* the topology is known, and there is no cache; with no lock */
+};
+
+/* Work that another thread, or a handler, left to this one. */
+enum hooks_due {
+    HOOKS_DUE_SLABS, /* lists of slabs, which a handler left on this thread */
+    HOOKS_DUE_LARGE, /* large objects that a handler left to be freed */
+    HOOKS_DUE_SCAN,  /* CPUs may have come or gone: an allocation that may wait looks for them */
+    HOOKS_DUE_SPAN, /* a span of so many blocks that a fork kept from being given back: false, it still does */
+};
+
+/* An allocation of n objects: of a node, or (-1) of any. */
+struct hooks_call {
+    struct stook_cache *cache;
+    unsigned flags;
+    int node;
+    uint64_t where; /* the call (base/where.h); 0: the library's own, which nobody counts */
+    uint32_t group; /* who pays */
+    size_t n;
+    void **objects;
+};
+
+enum hooks_cache {
+    HOOKS_CACHE_MADE, /* no other thread knows it, its layout is final; under the cache list's lock */
+    HOOKS_CACHE_DRAINED, /* freed objects that are held back go to their slabs */
+    HOOKS_CACHE_BUSY,    /* it cannot be destroyed: which objects are in use */
+    HOOKS_CACHE_GONE, /* it was destroyed: the result is memory that may be used again, or NULL */
+    HOOKS_CACHE_IS_GONE, /* not NULL: it was destroyed before, which was reported */
+};
+
+enum hooks_fork {
+    HOOKS_FORK_TAKE, /* of a process with threads: the locks above the core, after all of the core's */
+    HOOKS_FORK_DROP,   /* … in the parent, before the core's */
+    HOOKS_FORK_RENEW,  /* … in the child */
+    HOOKS_FORK_CHILD,  /* the child of any fork, when the core is in order */
+    HOOKS_FORK_NESTED, /* … which a handler forked that had interrupted the library */
+};
+
 struct hooks {
-    /* ---- within the core: never NULL ---- */
+    /* By init_once() on any thread, and while that runs. */
+    bool (*start)(enum hooks_start phase, char *const *environment);
+    /* By context_settle() at depth 1, upkeep_do() and arena_free_left(), with no lock; all but the span within the
+     * context. */
+    bool (*due)(enum hooks_due what, void *span, size_t blocks);
 
-    /* Starts the library; by init_once(), on any thread, with no lock.  False: this thread is at it. */
-    bool (*start)(void);
-    /* List work of slabs that a signal handler left behind on this thread.  By context_settle(), at depth
-     * 1, with no lock. */
-    void (*settle_slabs)(struct slab *slab);
-
-    /* ---- large objects (large/): NULL in the core alone, which has none ---- */
-
-    /* The same of large objects to be freed. */
-    void (*settle_large)(void);
-    /* A span that a fork kept from being given back: false, it still does.  By arena_free_left(), with
-     * no lock. */
-    bool (*span_free_now)(void *span, size_t blocks);
-
-    /* ---- accounting (charge/): NULL in the core alone, where no cache is closed for it ---- */
-
-    /* The rest of an allocation or a free of a cache that is closed by CACHE_CLOSED_ACCOUNT; `where` is
-     * the call (base/where.h), `group` who pays: HOOKS_GROUP from the core, which does not know.  Outside
-     * the context, with no lock. */
+    /* The rest of an allocation or a free of a cache that is closed for accounting or for who watches it; the group
+     * is HOOKS_GROUP from the core, which does not know.  Outside the context, with no lock.  NULL in the core
+     * alone, where no cache is closed for these. */
     void *(*alloc)(struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group);
-    void *(*alloc_node)(struct stook_cache *cache, unsigned flags, unsigned node, uint64_t where);
-    size_t (*alloc_bulk)(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
-                         uint64_t where);
+    size_t (*alloc_more)(const struct hooks_call *call);
     void (*free)(struct stook_cache *cache, void *object);
     /* n objects are about to go to sheaves and slabs: entries may be NULL, and those that are refused or held
-     * back become so.  As above. */
-    void (*free_bulk)(struct stook_cache *cache, void **objects, size_t n);
+     * back become so. */
+    void (*free_more)(struct stook_cache *cache, void **objects, size_t n);
 
-    /* ---- hardening (harden/): NULL in the core alone ---- */
-
-    /* Objects of the cache that were freed and are held back go to their slabs.  Within the context, with no
-     * lock. */
-    void (*held_back)(struct stook_cache *cache);
-    /* A slab of a cache with a quarantine goes, none of its objects is out.  Within the context, with no lock but
-     * perhaps the cache list's. */
-    void (*held_slab_gone)(const struct stook_cache *cache, const struct slab *slab);
-
-    /* ---- debugging (debug/): NULL in the core alone, where no cache has debug flags ---- */
-
-    /* Reports what was found wrong (base/finding.h), and returns if the program goes on.  Any context; locks may
-     * be held.  NULL: the core says one line, and aborts. */
+    /* What was found wrong (base/finding.h); returns if the program goes on.  Any context; locks may be held.
+     * NULL: the core says one line, and aborts. */
     bool (*report)(const struct debug_finding *finding);
-    /* The debug flags of a cache that is made with `asked`.  Under the cache list's lock. */
-    uint32_t (*debug_flags)(const char *name, uint32_t asked);
-    /* What a cache with debug flags wants of its slabs.  As above. */
-    void (*debug_plan)(uint32_t flags, struct layout_request *request);
-    /* A slab of such a cache that no other thread can find, when it is made and when it goes.  Within the
-     * context, with no lock but perhaps the cache list's. */
-    void (*debug_slab_made)(const struct stook_cache *cache, struct slab *slab);
-    void (*debug_slab_gone)(const struct stook_cache *cache, struct slab *slab);
-    /* Reports the objects of a debug cache that keep it from being destroyed.  One that is destroyed, also one with a
-     * quarantine: the memory that may be used again, perhaps of another one, or NULL.  Within the context, with no
-     * lock. */
-    void (*debug_busy)(struct stook_cache *cache);
-    void *(*debug_destroyed)(struct stook_cache *cache);
-    /* Whether the cache was destroyed before, which is reported. */
-    bool (*debug_is_gone)(const struct stook_cache *cache);
 
-    /* The settings were read from this environment, NULL: from none; `start`: by the start of the process.
-     * May warn, and calls none of settings.h that starts.  NULL: nothing is said. */
-    void (*settings_read)(char *const *environment, bool start);
-    /* Once, when the topology is known and there is no cache: the CACHE_CLOSED_* that every cache is
-     * closed by from its creation.  NULL: none. */
-    uint32_t (*before_caches)(void);
-    /* A cache that is being made and that no other thread knows; its layout is final.  Under the cache
-     * list's lock.  NULL: nothing. */
-    void (*cache_made)(struct stook_cache *cache);
-    /* A slab with the column of tags goes back, none of its objects is in use.  Within the context;
-     * barn and node locks are not held.  NULL: nothing. */
-    void (*tagged_slab_gone)(const struct stook_cache *cache, const struct slab *slab);
+    /* A cache is about to be made: the flags that it gets, and, if `request` is not NULL, what these want of its
+     * slabs.  Under the cache list's lock.  NULL: those that were asked for. */
+    uint32_t (*cache_plan)(const char *name, uint32_t flags, struct layout_request *request);
+    /* Within the context; with no lock but for HOOKS_CACHE_MADE.  NULL: nothing. */
+    void *(*cache)(struct stook_cache *cache, enum hooks_cache what);
+    /* A slab of a watched cache, or one with the column of tags, that no other thread can find: when it is made and
+     * when it goes, and none of its objects is in use.  Within the context; barn and node locks are not held.
+     * NULL: nothing. */
+    void (*slab)(struct stook_cache *cache, struct slab *slab, bool made);
 
     /* One round of the program's callbacks for memory, with what is wanted at least: bytes that they say they
      * gave back.  `any`: there was one at all.  Outside the context, with no lock.  NULL: there is none. */
     size_t (*reclaim)(size_t wanted, bool *any);
-    /* CPUs may have come or gone: an allocation that may wait scans for them.  Within the context, with no
-     * lock.  NULL: nothing. */
-    void (*scan)(void);
-
-    /* fork() of a process with threads: take the locks above the core, after all of the core's; drop
-     * them, before; make them anew in the child.  NULL: none. */
-    void (*fork_take)(void);
-    void (*fork_drop)(void);
-    void (*fork_renew)(void);
-    /* The child, when the core is in order; `nested`: a handler forked that had interrupted the library.
-     * Within the context, with no lock.  NULL: nothing. */
-    void (*fork_child)(bool nested);
+    /* Within the context, with the locks that the phase says.  NULL: nothing. */
+    void (*fork)(enum hooks_fork phase);
 };
 extern const struct hooks hooks __attribute__((visibility("hidden")));
 
-/* Why objects and slabs are given up without being free yet (reserve/rcu.c). */
-enum hooks_deferred {
-    HOOKS_DEFERRED_PUSH,  /* what waits in CPUs' rcu sheaves is handed to RCU */
-    HOOKS_DEFERRED_WAIT,  /* … and has come back */
-    HOOKS_DEFERRED_SLABS, /* slabs of a type-stable cache have gone */
+/* What RCU is called for (reserve/rcu.c); within the context, with no lock. */
+enum hooks_rcu {
+    HOOKS_RCU_SETTLE, /* full rcu sheaves that a handler left are handed over */
+    HOOKS_RCU_PUSH,   /* what waits in CPUs' rcu sheaves is handed over */
+    HOOKS_RCU_WAIT,   /* … and has come back: the context may be left meanwhile, as by the next */
+    HOOKS_RCU_SLABS,  /* slabs of a type-stable cache have gone */
+    HOOKS_RCU_SLAB, /* such a slab goes when its readers have gone; its link is the callee's meanwhile */
 };
 
-struct hooks_rcu {
-    /* Full rcu sheaves that a handler left are handed over.  By context_settle(), as above. */
-    void (*settle)(void);
-    /* A slab of a type-stable cache, which goes when its readers have gone.  Its link is the callee's
-     * meanwhile.  With no lock. */
-    void (*defer_slab)(struct stook_cache *cache, struct slab *slab);
-    /* By cache_drain(), stook_cache_destroy() and the explicit calls of hotplug.c; within the context,
-     * which it may leave meanwhile, with no lock. */
-    void (*deferred)(struct stook_cache *cache, enum hooks_deferred what);
+enum hooks_malloc {
+    HOOKS_MALLOC_WINDOW, /* objects lie within so many bytes from the window's middle on; under the window's lock */
+    HOOKS_MALLOC_CLOSES, /* calls take the slow path, HOOKS_CLOSES_*; under the cache list's lock */
 };
 
 enum {
@@ -143,17 +129,14 @@ enum {
 /* What is set while the program runs, and never cleared. */
 struct hooks_set {
     /* By stook_rcu_set_ops(), once, with release. */
-    const struct hooks_rcu *rcu;
-    /* By libstook-malloc: objects of the program lie within so many bytes from the window's middle on.
-     * Under the window's lock. */
-    void (*window_grew)(size_t bytes);
-    /* By libstook-malloc: which of its calls take the slow path, HOOKS_CLOSES_*.  Under the cache list's lock. */
-    void (*malloc_closes)(unsigned closed);
+    void (*rcu)(enum hooks_rcu what, struct stook_cache *cache, struct slab *slab);
+    /* By libstook-malloc. */
+    void (*malloc)(unsigned what, size_t value); /* HOOKS_MALLOC_* */
 };
 extern struct hooks_set hooks_set __attribute__((visibility("hidden")));
 
 /* NULL: the program has set no RCU. */
-static inline const struct hooks_rcu *hooks_rcu(void)
+static inline void (*hooks_rcu(void))(enum hooks_rcu, struct stook_cache *, struct slab *)
 {
     /* Pairs with the release in stook_rcu_set_ops(). */
     return __atomic_load_n(&hooks_set.rcu, __ATOMIC_ACQUIRE);

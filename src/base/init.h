@@ -17,7 +17,7 @@ extern struct once init_state __attribute__((visibility("hidden")));
 
 static inline bool init_once(void)
 {
-    return once_is_done(&init_state) || hooks.start();
+    return once_is_done(&init_state) || hooks.start(HOOKS_START, NULL);
 }
 
 /*

@@ -188,8 +188,7 @@ static void settings_read_all(char *const *environment, bool secure, bool start)
         if (id >= 0)
             settings_take_value((enum setting_id)id, strchr(*variable, '=') + 1);
     }
-    if (hooks.settings_read)
-        hooks.settings_read(environment, start);
+    (void)hooks.start(start ? HOOKS_SETTINGS : HOOKS_SETTINGS_ANEW, environment);
 }
 
 void settings_start(void)

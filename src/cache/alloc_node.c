@@ -91,8 +91,11 @@ void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, uint64_
     if (object && pagemap_node(object) == wanted)
         return object;
     /* Another node, or this thread moved meanwhile, or its home has run out of memory. */
-    found = cache_hooks(cache) ? hooks.alloc_node(cache, plain, wanted, where)
-                               : alloc_from_node(cache, plain, wanted);
+    if (cache_hooks(cache))
+        (void)hooks.alloc_more(
+            &(struct hooks_call){cache, plain, (int)wanted, where, HOOKS_GROUP, 1, &found});
+    else
+        found = alloc_from_node(cache, plain, wanted);
     if (found || (flags & STOOK_THISNODE)) {
         stook_free(cache, object);
         if (!found && errno != EDQUOT)

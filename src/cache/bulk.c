@@ -104,9 +104,10 @@ __attribute__((aligned(64))) int stook_alloc_bulk(struct stook_cache *cache, uns
     if (__builtin_expect(got == n, 1))
         return 0;
     if (got == 0 && cache_hooks(cache))
-        return bulk_result(
-            hooks.alloc_bulk(cache, flags, n, objects, where_address(__builtin_return_address(0))),
-            n);
+        return bulk_result(hooks.alloc_more(&(struct hooks_call){
+                               cache, flags, -1, where_address(__builtin_return_address(0)),
+                               HOOKS_GROUP, n, objects}),
+                           n);
     return bulk_result(got > 0 ? bulk_alloc_slow(cache, flags, n, objects, got)
                                : bulk_alloc_plain(cache, flags, n, objects),
                        n);
@@ -121,7 +122,7 @@ static __attribute__((noinline, cold)) void bulk_free_slow(struct stook_cache *c
         report_fatal("cache %s: stook_free_bulk() of %zu objects, more than an array can have",
                      cache->name, n);
     if (cache_hooks(cache))
-        hooks.free_bulk(cache, objects, n);
+        hooks.free_more(cache, objects, n);
     else if (!percpu.rseq) /* no section takes any of them unseen */
         for (size_t i = 0; i < n; i++)
             if (objects[i] && !free_checks(cache, objects[i]))

@@ -29,8 +29,6 @@ enum {
     CACHE_EMPTY_SLABS = 5,
     CACHE_BOOT_ROOM = 16 << 10, /* for the first caches, where there are few nodes */
     CACHE_COLUMN = 8,           /* bytes of an owner, of a tag */
-    CACHE_SHADOWED = 32,        /* of what is known of an object of a CACHE_SHADOW */
-    CACHE_STATE = 2,            /* of where an object is that may be in quarantine */
     /* A drain waits so long for threads that have slabs or objects of the cache in hand. */
     CACHE_TURNS =
         1024, /* some 100 ms: a thread may be stopped, and has only part of what can be given back */
@@ -123,8 +121,8 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     cache->alive = true;
     cache->own = cache->head.slots = percpu.areas + percpu_offset(index);
     cache->head.rseq_offset = percpu.rseq_offset;
-    if (hooks.cache_made)
-        hooks.cache_made(cache);
+    if (hooks.cache)
+        (void)hooks.cache(cache, HOOKS_CACHE_MADE);
     if (capacity == 0 && !(cache->flags & STOOK_CACHE_NOSHEAF))
         capacity = adapt_default_capacity(cache);
     adapt_init(cache, capacity, cached_max);
@@ -135,12 +133,6 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
         barn_init(&cache->nodes[i].barn, cache_barn_limit(cache));
     }
     percpu_slot_init(index);
-    if (cache->flags & STOOK_CACHE_ACCOUNT)
-        stat_close(cache, CACHE_CLOSED_GROUP, true);
-    if (cache->flags & (CACHE_DEBUG | CACHE_HARDENED | CACHE_SHADOW))
-        stat_close(cache, CACHE_CLOSED_WATCHED, true);
-    if (cache_list.closed && !(cache->flags & CACHE_INTERNAL))
-        stat_close(cache, cache_list.closed, true);
     stat_init(cache);
     __atomic_store_n(&cache_table[index], cache, __ATOMIC_RELEASE);
     list_add_tail(&cache_list.all, &cache->link);
@@ -201,26 +193,22 @@ static unsigned cache_wishes(const struct stook_cache_args *args)
 
 /* Call sites may be counted at any time, and then objects keep their size and place; where they are
  * from the start, the best place for tags is sought.  malloc's objects keep their alignment. */
-static bool cache_plan(struct layout *layout, size_t size, const struct stook_cache_args *args)
+static bool cache_plan(struct layout *layout, const char *name, size_t size,
+                       const struct stook_cache_args *args)
 {
     size_t canary = cache_canary(args->flags, size);
     /* malloc takes larger classes instead: their strides stay multiples of what objects are aligned to. */
     struct layout_request request = {.size = args->flags & CACHE_MALLOC ? size : size + canary,
                                      .align = args->align,
-                                     .wishes = cache_wishes(args)};
+                                     .wishes = cache_wishes(args),
+                                     .later = 1u << LAYOUT_TAG};
 
     request.element[LAYOUT_LINK] = LAYOUT_LINK_SIZE;
     request.element[LAYOUT_TAG] = CACHE_COLUMN;
     if (args->flags & STOOK_CACHE_ACCOUNT)
         request.element[LAYOUT_GROUP] = CACHE_COLUMN;
-    if (!(cache_list.closed & CACHE_CLOSED_TAG) || (args->flags & CACHE_MALLOC))
-        request.later = 1u << LAYOUT_TAG;
-    if (args->flags & STOOK_CACHE_QUARANTINE)
-        request.element[LAYOUT_TRACK] = CACHE_STATE;
-    if (args->flags & CACHE_SHADOW)
-        request.element[LAYOUT_TRACK] = CACHE_SHADOWED;
-    if (args->flags & CACHE_DEBUG)
-        hooks.debug_plan(args->flags, &request);
+    if (hooks.cache_plan)
+        (void)hooks.cache_plan(name, args->flags, &request);
     if (!layout_plan_columns(layout, &request))
         return false;
     layout->room -= (uint32_t)canary;
@@ -268,12 +256,9 @@ static unsigned cache_flags_hardened(unsigned flags, bool constructed)
 /* With its debug flags.  A cache that has some has no sheaves, and its links lie outside. */
 static unsigned cache_flags(const char *name, unsigned flags, bool constructed)
 {
-    unsigned debug = 0;
-
-    if (hooks.debug_flags && !(flags & CACHE_INTERNAL))
-        debug = hooks.debug_flags(name, flags & CACHE_DEBUG);
-    flags = (flags & ~(unsigned)CACHE_DEBUG) | debug;
-    if (debug)
+    if (hooks.cache_plan)
+        flags = hooks.cache_plan(name, flags, NULL);
+    if (flags & CACHE_DEBUG)
         flags = (flags & ~(STOOK_CACHE_ADAPTIVE | STOOK_CACHE_LINK_INSIDE)) | STOOK_CACHE_NOSHEAF;
     return cache_flags_hardened(flags, constructed);
 }
@@ -287,7 +272,7 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     struct layout layout;
     void *memory = NULL;
 
-    if (!cache_plan(&layout, size, args)) {
+    if (!cache_plan(&layout, name, size, args)) {
         errno = E2BIG;
         return NULL;
     }
@@ -391,18 +376,18 @@ static __attribute__((cold)) uint64_t cache_gone(struct stook_cache *cache)
     return pages * PAGE_SIZE;
 }
 
-static void cache_settle_deferred(struct stook_cache *cache, enum hooks_deferred what)
+static void cache_settle_rcu(struct stook_cache *cache, enum hooks_rcu what)
 {
     if (hooks_rcu())
-        hooks_rcu()->deferred(cache, what);
+        hooks_rcu()(what, cache, NULL);
 }
 
 /* What is held back of the cache's freed objects; also what another thread is about to free. */
 static void cache_take_held(struct stook_cache *cache, unsigned *turns)
 {
-    if (!(cache->flags & STOOK_CACHE_QUARANTINE) || !hooks.held_back)
+    if (!(cache->flags & STOOK_CACHE_QUARANTINE))
         return;
-    hooks.held_back(cache);
+    (void)hooks.cache(cache, HOOKS_CACHE_DRAINED);
     if (turns)
         (void)node_wait(cache, turns);
 }
@@ -414,7 +399,7 @@ __attribute__((cold)) size_t cache_drain(struct stook_cache *cache, bool alone)
     unsigned turns = alone ? CACHE_TURNS_ALONE : CACHE_TURNS;
 
     cache_take_held(cache, &turns);
-    cache_settle_deferred(cache, alone ? HOOKS_DEFERRED_WAIT : HOOKS_DEFERRED_PUSH);
+    cache_settle_rcu(cache, alone ? HOOKS_RCU_WAIT : HOOKS_RCU_PUSH);
     adapt_shrink(cache);
     slot_drain(&cache, 1, alone);
     cache_drain_nodes(cache, &turns);
@@ -483,7 +468,7 @@ static __attribute__((cold)) void cache_empty(struct stook_cache *cache,
     unsigned turns = 0;
 
     cache_drain(cache, true);
-    cache_settle_deferred(cache, HOOKS_DEFERRED_SLABS);
+    cache_settle_rcu(cache, HOOKS_RCU_SLABS);
     cache_count(cache, counts);
     if (counts->slabs > 0 && node_wait(cache, &turns)) {
         node_adopt(cache);
@@ -513,7 +498,7 @@ static __attribute__((cold)) int cache_refuse(struct stook_cache *cache,
 
     (void)cache_set_alive(cache, true);
     if (debug)
-        hooks.debug_busy(cache);
+        (void)hooks.cache(cache, HOOKS_CACHE_BUSY);
     context_leave();
     if (sheaves > 0)
         report_warn("cache \"%s\" cannot be destroyed: %u prefilled sheaves were not returned",
@@ -543,9 +528,9 @@ static __attribute__((cold)) void cache_unmake(struct stook_cache *cache)
     stat_exit(cache);
     if (cache->permutation)
         os_unmap(cache->permutation, cache_permutation_bytes(&cache->layout));
-    if ((cache->flags & CACHE_KEPT) && hooks.debug_destroyed) {
+    if (cache->flags & CACHE_KEPT) {
         cache->permutation = NULL;
-        memory = hooks.debug_destroyed(cache);
+        memory = hooks.cache(cache, HOOKS_CACHE_GONE);
     }
     if (memory)
         node_put(cache_of_caches, &memory, 1, false);
@@ -559,7 +544,7 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
 
     if (!cache)
         return 0;
-    if ((cache->flags & CACHE_KEPT) && hooks.debug_is_gone && hooks.debug_is_gone(cache)) {
+    if ((cache->flags & CACHE_KEPT) && hooks.cache && hooks.cache(cache, HOOKS_CACHE_IS_GONE)) {
         errno = EINVAL;
         return -1;
     }

@@ -11,7 +11,6 @@ struct cache_list {
     struct lock lock;      /* LOCK_CACHES: the list, the table, `alive`, the boot memory */
     struct list all;       /* in order of creation */
     unsigned count, end;   /* numbers in the table are below `end` */
-    uint32_t closed;       /* CACHE_CLOSED_*: why all caches are closed, those to come as well */
     _Atomic uint32_t turn; /* changes when a cache that is being destroyed is pinned no more */
 };
 extern struct cache_list cache_list __attribute__((visibility("hidden")));

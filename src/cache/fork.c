@@ -124,7 +124,7 @@ static void fork_forget(void)
 /* After the last lock: what other threads could not finish meanwhile. */
 static void fork_settle(void)
 {
-    node_settle_deferred(NULL);
+    node_settle_deferred();
     arena_free_left();
 }
 
@@ -144,8 +144,8 @@ LOCK_UNCHECKED void fork_prepare(void)
     fork_each_node(fork_take_barn);
     fork_each_node(fork_take_node);
     arena_lock_all();
-    if (hooks.fork_take)
-        hooks.fork_take();
+    if (hooks.fork)
+        hooks.fork(HOOKS_FORK_TAKE);
     context->fork = FORK_HOLDING;
 }
 
@@ -155,8 +155,8 @@ LOCK_UNCHECKED void fork_parent(void)
 
     if (context->fork == FORK_HOLDING) {
         context->fork = FORK_TAKING;
-        if (hooks.fork_drop)
-            hooks.fork_drop();
+        if (hooks.fork)
+            hooks.fork(HOOKS_FORK_DROP);
         arena_unlock_all();
         fork_each_node(fork_drop_node);
         fork_each_node(fork_drop_barn);
@@ -181,8 +181,8 @@ void fork_child(void)
 
     if (context->fork == FORK_HOLDING) {
         context->fork = FORK_NONE;
-        if (hooks.fork_renew)
-            hooks.fork_renew();
+        if (hooks.fork)
+            hooks.fork(HOOKS_FORK_RENEW);
         arena_child();
         fork_each_node(fork_renew);
         slot_child();
@@ -196,7 +196,7 @@ void fork_child(void)
     } else if (context->depth == 1 && once_is_done(&init_state)) { /* alone */
         slot_child(); /* of threads that had died with one closed */
     }
-    if (hooks.fork_child)
-        hooks.fork_child(context->depth > 1);
+    if (hooks.fork)
+        hooks.fork(context->depth > 1 ? HOOKS_FORK_NESTED : HOOKS_FORK_CHILD);
     context_leave();
 }

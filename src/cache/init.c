@@ -36,8 +36,7 @@ static bool init_ask(void)
         return once_is_done(&asked);
     settings_start();
     topology_init();
-    if (hooks.before_caches)
-        cache_list.closed = hooks.before_caches();
+    (void)hooks.start(HOOKS_BEFORE_CACHES, NULL);
     percpu_init();
     once_end(&asked);
     /* After: it may allocate. */

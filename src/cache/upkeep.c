@@ -20,8 +20,8 @@ void upkeep_do(const struct stook_cache *cache)
         return;
     context_self()->due &= ~due;
     context_enter();
-    if ((due & CONTEXT_DUE_SCAN) && hooks.scan)
-        hooks.scan();
+    if (due & CONTEXT_DUE_SCAN)
+        (void)hooks.due(HOOKS_DUE_SCAN, NULL, 0);
     if (due & CONTEXT_DUE_CAPACITY)
         adapt_look(cache, near);
     context_leave();

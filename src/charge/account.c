@@ -52,11 +52,23 @@ static uint32_t account_beside(const struct layout *layout, enum layout_which wh
                : 0;
 }
 
-void account_watch(struct stook_cache *cache)
+FIRST_TEXT void account_close(struct stook_cache *cache, uint32_t parts, bool close)
 {
-    if (sample_mean_of(SAMPLE_PROFILE) != 0 &&
-        !(cache->flags & (CACHE_INTERNAL | CACHE_SIZED | CACHE_SHADOW)))
-        stat_close(cache, CACHE_CLOSED_WATCHED, true);
+    uint32_t now = cache_parts(cache);
+
+    now = close ? now | parts : now & ~parts;
+    atomic_store_explicit(&cache->account.parts, now, memory_order_relaxed);
+    stat_close(cache, CACHE_CLOSED_ACCOUNTED, now != 0);
+}
+
+FIRST_TEXT void account_watch(struct stook_cache *cache)
+{
+    bool typed = !(cache->flags & CACHE_SIZED) && sample_mean_of(SAMPLE_PROFILE) != 0;
+
+    if (!(cache->flags & CACHE_INTERNAL))
+        stat_close(cache, CACHE_CLOSED_WATCHED,
+                   typed || trace_is_active() ||
+                       (cache->flags & (CACHE_DEBUG | CACHE_HARDENED | CACHE_SHADOW)));
 }
 
 FIRST_TEXT void account_cache_made(struct stook_cache *cache)
@@ -74,6 +86,9 @@ FIRST_TEXT void account_cache_made(struct stook_cache *cache)
         account->beside[which] = account_beside(layout, (enum layout_which)which);
         account->outside[which] = column->outside ? column->offset : 0;
     }
+    if (!(cache->flags & CACHE_INTERNAL))
+        account_close(cache, account_all | (cache->flags & STOOK_CACHE_ACCOUNT ? ACCOUNT_GROUP : 0),
+                      true);
     account_watch(cache);
 }
 
@@ -95,13 +110,14 @@ static bool account_nested(void)
 bool account_begin(const struct stook_cache *cache, struct account *account, size_t n,
                    unsigned flags, uint64_t where, uint32_t group)
 {
-    uint32_t closed = cache_hooks(cache);
+    bool watched = cache_hooks(cache) & CACHE_CLOSED_WATCHED;
+    uint32_t parts = cache_parts(cache);
 
     account->group = account->tag = 0;
-    account->traced = (closed & CACHE_CLOSED_TRACE) && where;
-    if (__builtin_expect(closed & CACHE_CLOSED_WATCHED, 0) && !debug_begin(cache, n, where))
+    account->traced = watched && where && trace_is_active();
+    if (__builtin_expect(watched, 0) && !debug_begin(cache, n, where))
         return false;
-    if ((closed & CACHE_CLOSED_GROUP) && group != ACCOUNT_NOBODY) {
+    if ((parts & ACCOUNT_GROUP) && group != ACCOUNT_NOBODY) {
         account->group = cache->account.owner       ? cache->account.owner
                          : group == ACCOUNT_CURRENT ? group_current()
                                                     : group;
@@ -115,7 +131,7 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
                 return false;
         }
     }
-    if ((closed & CACHE_CLOSED_TAG) && where)
+    if ((parts & ACCOUNT_TAG) && where)
         account->tag = straight_tag(where);
     return true;
 }
@@ -140,7 +156,7 @@ static inline __attribute__((always_inline)) struct account_slab account_slab(
 {
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     const struct layout_column *columns = cache->layout.column[slab_flags(word) & SLAB_MIN];
-    bool owners = (cache_hooks(cache) & CACHE_CLOSED_GROUP) && !cache->account.owner;
+    bool owners = (cache_parts(cache) & ACCOUNT_GROUP) && !cache->account.owner;
     struct account_slab at = {.base = (uintptr_t)slab_first(cache, slab),
                               .bytes = ((size_t)PAGE_SIZE << slab_order(cache, word)) -
                                        cache->layout.lead};
@@ -192,7 +208,7 @@ void account_end(const struct stook_cache *cache, const struct account *account,
 
     if (__builtin_expect(got < n && account->group, 0))
         group_uncharge(account->group, (n - got) * cache->account.charge);
-    for (size_t i = 0, end; i < got && cache_hooks(cache) != CACHE_CLOSED_TRACE; i = end) {
+    for (size_t i = 0, end; i < got && cache_parts(cache) != 0; i = end) {
         uint32_t index;
         const struct account_slab at = account_slab(cache, slab_find(cache, objects[i], &index));
         end = i + account_same(&at, objects + i, got - i);
@@ -227,11 +243,11 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
     uint64_t *column = column_at(cache, slab, LAYOUT_TAG, index);
 
     account_unreserve(cache, (void *)(uintptr_t)object, where);
-    if (cache_hooks(cache) & CACHE_CLOSED_TRACE) {
+    if (trace_is_active()) {
         void *taken = (void *)(uintptr_t)object;
         trace_alloc(cache, &taken, 1);
     }
-    if (!(cache_hooks(cache) & CACHE_CLOSED_TAG) || !column)
+    if (!(cache_parts(cache) & ACCOUNT_TAG) || !column)
         return;
     tag = straight_tag(where);
     account_write_tag(cache, object, column, tag);
@@ -305,7 +321,7 @@ static inline void account_clear_slab(const struct stook_cache *cache,
                                       const struct account_slab *at, void **objects, size_t n,
                                       struct account_run *group, struct account_run *tag)
 {
-    uint32_t everybody = cache_hooks(cache) & CACHE_CLOSED_GROUP ? cache->account.owner : 0, index;
+    uint32_t everybody = cache_parts(cache) & ACCOUNT_GROUP ? cache->account.owner : 0, index;
     uint32_t refused = 0;
 
     if (!at->owner.first && !at->tag.first)
@@ -361,7 +377,7 @@ static void account_gone(const struct stook_cache *cache, void **objects, size_t
     account_return(cache, objects, n);
     if (cache->flags & CACHE_SHADOW)
         shadow_freed(cache, objects, n);
-    if (cache_hooks(cache) & CACHE_CLOSED_TRACE) /* pointers that are no objects are NULL by now */
+    if (trace_is_active()) /* pointers that are no objects are NULL by now */
         trace_free(objects, n);
 }
 
@@ -438,7 +454,7 @@ void account_switched(void)
 
 /* ---- large objects -------------------------------------------------------------------------- */
 
-uint32_t account_process;
+uint32_t account_process, account_all;
 _Atomic uint32_t account_large_hooks;
 
 static FIRST_TEXT uint32_t account_large_by(void)
@@ -462,15 +478,15 @@ bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
 
     if (owner && !group_charge(&owner, size, flags, account_nested()))
         return false;
-    note = (struct large_note){
-        .owner = owner, .tag = (closed & CACHE_CLOSED_TAG) && where ? straight_tag(where) : 0};
+    note = (struct large_note){.owner = owner,
+                               .tag = (closed & ACCOUNT_TAG) && where ? straight_tag(where) : 0};
     if ((note.owner || note.tag) && !large_set_note(object, note)) {
         if (owner)
             group_uncharge(owner, size);
         return false;
     }
     tag_count_alloc(note.tag, 1, size);
-    if (closed & CACHE_CLOSED_TRACE)
+    if (closed & ACCOUNT_LARGE_TRACED)
         trace_alloc_large(object, size);
     return true;
 }
@@ -494,7 +510,7 @@ FIRST_TEXT bool account_large_resized(void *object, size_t had, unsigned flags)
 {
     if (!account_large_changed(object, had, flags))
         return false;
-    if ((account_large_by() & CACHE_CLOSED_TRACE) && large_bytes(object) != had) {
+    if ((account_large_by() & ACCOUNT_LARGE_TRACED) && large_bytes(object) != had) {
         trace_free(&object, 1);
         trace_alloc_large(object, large_bytes(object));
     }
@@ -504,7 +520,7 @@ FIRST_TEXT bool account_large_resized(void *object, size_t had, unsigned flags)
 void account_large_moved(void *object, void *moved, size_t had, uint64_t time)
 {
     (void)account_large_changed(moved, had, STOOK_WAIT);
-    if (account_large_by() & CACHE_CLOSED_TRACE) {
+    if (account_large_by() & ACCOUNT_LARGE_TRACED) {
         trace_free_at(object, time);
         trace_alloc_large(moved, large_bytes(moved));
     }
@@ -523,7 +539,7 @@ FIRST_TEXT void account_large_clear(void *object)
     if (had.owner)
         group_uncharge(had.owner, large_bytes(object));
     tag_count_free(had.tag, 1, large_bytes(object));
-    if (account_large_by() & CACHE_CLOSED_TRACE)
+    if (account_large_by() & ACCOUNT_LARGE_TRACED)
         trace_free(&object, 1);
 }
 
@@ -539,7 +555,7 @@ static uint32_t account_read(const void *object, enum layout_which which)
         const struct large_note *note = large_note(object);
         return !note ? 0 : which == LAYOUT_GROUP ? note->owner : note->tag;
     }
-    if (which == LAYOUT_GROUP && !(cache_hooks(cache) & CACHE_CLOSED_GROUP))
+    if (which == LAYOUT_GROUP && !(cache_parts(cache) & ACCOUNT_GROUP))
         return 0;
     if (which == LAYOUT_GROUP && cache->account.owner)
         return cache->account.owner;

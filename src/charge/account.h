@@ -87,15 +87,19 @@ bool account_large_resized(void *object, size_t had, unsigned flags);
 void account_large_clear(void *object);
 void account_large_moved(void *object, void *moved, size_t had, uint64_t time);
 
-/* account_process: the group that malloc's objects are charged to.  account_large_hooks: CACHE_CLOSED_TAG and _TRACE,
- * if large objects are counted by call site or traced.  Written at start, and when tags or a trace are switched. */
+enum { ACCOUNT_LARGE_TRACED = 8 };
+
+/* account_process: the group that malloc's objects are charged to.  account_all: of ACCOUNT_*, what is done with the
+ * objects of all caches.  account_large_hooks: ACCOUNT_TAG and ACCOUNT_LARGE_TRACED, if large objects are counted by call
+ * site or traced.  Written at start, and when tags or a trace are switched. */
 extern uint32_t account_process __attribute__((visibility("hidden")));
+extern uint32_t account_all __attribute__((visibility("hidden")));
 extern _Atomic uint32_t account_large_hooks __attribute__((visibility("hidden")));
 
 /* Whether large objects are counted by call site.  Then none of them is a sample. */
 static inline bool account_large_counted(void)
 {
-    return atomic_load_explicit(&account_large_hooks, memory_order_relaxed) & CACHE_CLOSED_TAG;
+    return atomic_load_explicit(&account_large_hooks, memory_order_relaxed) & ACCOUNT_TAG;
 }
 
 /* Sets or clears one bit of account_large_hooks. */
@@ -104,10 +108,14 @@ void account_large_switch(uint32_t hook, bool on);
 /* Tags were switched on or off after objects were allocated: columns may hold tags of objects that are free. */
 void account_switched(void);
 
-/* Where a profile is sampled a typed cache is closed, since its allocations count: from then on to its end. */
+/* Closes or opens a cache for some of ACCOUNT_*.  Under the cache list's lock. */
+void account_close(struct stook_cache *cache, uint32_t parts, bool close);
+
+/* Closes or opens a cache by whether it is watched now: it has flags for that, there is a trace, or a profile is sampled
+ * and its objects are typed.  Under the cache list's lock. */
 void account_watch(struct stook_cache *cache);
 
-/* hooks.cache_made: computes cache->account.  hooks.tagged_slab_gone: counts frees that no hook saw. */
+/* HOOKS_CACHE_MADE: computes cache->account, and closes it.  A slab with tags goes: counts frees that no hook saw. */
 void account_cache_made(struct stook_cache *cache);
 void account_slab_gone(const struct stook_cache *cache, const struct slab *slab);
 

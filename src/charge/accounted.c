@@ -8,10 +8,11 @@
 #include "base/init.h"
 #include "base/placed.h"
 #include "os/topology.h"
+#include "page/window.h"
 #include "sample/sample.h"
 #include "slab/node.h"
 #include "slab/slab.h"
-#include "slab/stat.h"
+#include "trace/trace.h"
 
 #include <errno.h>
 
@@ -91,15 +92,13 @@ int stook_tags_share(struct stook_cache *cache, uint64_t *tagged, uint64_t *tota
 
 static bool accounted_debugs; /* under the cache list's lock */
 
-/* hooks_set.malloc_closes, with what is so now. */
 static FIRST_TEXT void accounted_say(void)
 {
-    if (!hooks_set.malloc_closes)
-        return;
-    hooks_set.malloc_closes((cache_list.closed != 0 || account_process != 0 || accounted_debugs
-                                 ? HOOKS_CLOSES_ALL
-                                 : 0) |
-                            (sample_is_on() ? HOOKS_CLOSES_ALLOC : 0));
+    bool all = account_all != 0 || trace_is_active() || account_process != 0 || accounted_debugs;
+
+    if (hooks_set.malloc)
+        hooks_set.malloc(HOOKS_MALLOC_CLOSES,
+                         (all ? HOOKS_CLOSES_ALL : 0) | (sample_is_on() ? HOOKS_CLOSES_ALLOC : 0));
 }
 
 void accounted_malloc_debug(void)
@@ -114,35 +113,32 @@ void accounted_malloc_debug(void)
     context_leave();
 }
 
-FIRST_TEXT void accounted_on_malloc(void (*fn)(unsigned closed))
+FIRST_TEXT void accounted_on_malloc(void (*fn)(unsigned what, size_t value))
 {
     lock_take(&cache_list.lock, LOCK_CACHES);
-    hooks_set.malloc_closes = fn;
+    window_on_growing(fn);
     accounted_say();
     lock_drop(&cache_list.lock, LOCK_CACHES);
 }
 
-void accounted_close(uint32_t reason, bool close)
+static void accounted_tags(bool on)
 {
-    cache_list.closed = close ? cache_list.closed | reason : cache_list.closed & ~reason;
-    account_large_switch(reason, close);
+    account_all = on ? ACCOUNT_TAG : 0;
+    account_large_switch(ACCOUNT_TAG, on);
     for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
         struct stook_cache *each = LIST_ENTRY(l, struct stook_cache, link);
         if (!(each->flags & CACHE_INTERNAL))
-            stat_close(each, reason, close);
+            account_close(each, ACCOUNT_TAG, on);
     }
     accounted_say();
 }
 
 void accounted_watch(void)
 {
-    context_enter();
-    lock_take(&cache_list.lock, LOCK_CACHES);
+    account_large_switch(ACCOUNT_LARGE_TRACED, trace_is_active());
     for (struct list *l = cache_list.all.next; l && l != &cache_list.all; l = l->next)
         account_watch(LIST_ENTRY(l, struct stook_cache, link));
     accounted_say();
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    context_leave();
 }
 
 int stook_tags_enable(struct stook_cache *cache, int on)
@@ -159,9 +155,9 @@ int stook_tags_enable(struct stook_cache *cache, int on)
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
     if (cache) {
-        stat_close(cache, CACHE_CLOSED_TAG, on);
+        account_close(cache, ACCOUNT_TAG, on);
     } else {
-        accounted_close(CACHE_CLOSED_TAG, on);
+        accounted_tags(on);
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();

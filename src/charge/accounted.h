@@ -14,21 +14,15 @@ void *accounted_alloc(struct stook_cache *cache, unsigned flags, uint64_t where,
 size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
                             uint64_t where, uint32_t group);
 
-/* hooks.alloc_node, hooks.alloc_bulk, hooks.free */
-void *accounted_alloc_node(struct stook_cache *cache, unsigned flags, unsigned node,
-                           uint64_t where);
-size_t accounted_alloc_bulk_from(struct stook_cache *cache, unsigned flags, size_t n,
-                                 void **objects, uint64_t where);
+/* hooks.alloc_more, hooks.free */
+size_t accounted_alloc_more(const struct hooks_call *call);
 void accounted_free(struct stook_cache *cache, void *object);
 
-/* Closes all caches of the program for one reason of CACHE_CLOSED_*, or opens them: those made later, large objects
- * and malloc, too.  Under the cache list's lock. */
-void accounted_close(uint32_t reason, bool close);
 /* Closes malloc alone, for the life of the process: one of its classes is a debug cache. */
 void accounted_malloc_debug(void);
-/* hooks_set.malloc_closes.  It calls `fn` at once with the present state.  Within the context. */
-void accounted_on_malloc(void (*fn)(unsigned closed));
-/* Something is sampled from now on: typed caches close, and malloc's allocations. */
+/* hooks_set.malloc.  It calls `fn` at once with the present state.  Within the context. */
+void accounted_on_malloc(void (*fn)(unsigned what, size_t value));
+/* A trace or a profile by samples has begun or ended: caches close or open, and malloc.  Under the cache list's lock. */
 void accounted_watch(void);
 
 #endif

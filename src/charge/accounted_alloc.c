@@ -52,7 +52,7 @@ static size_t accounted_size(const struct stook_cache *cache, const void *object
 /* n objects whose frees are not seen are counted for samples: those of typed caches, and of others that are closed. */
 static void accounted_sample(struct stook_cache *cache, size_t n, uint64_t where, uint32_t group)
 {
-    if (sample_mean_of(SAMPLE_PROFILE) != 0 && (cache_hooks(cache) & CACHE_CLOSED_COUNTED))
+    if (sample_mean_of(SAMPLE_PROFILE) != 0 && (cache_hooks(cache) & CACHE_CLOSED_WATCHED))
         for (size_t i = 0; i < n; i++)
             shadow_count(cache, where, group);
 }
@@ -94,7 +94,7 @@ static __attribute__((noinline)) void *accounted_stamp(struct stook_cache *cache
 {
     struct account account = {.group = owner, .tag = 0};
 
-    if (where && (cache_hooks(cache) & CACHE_CLOSED_TAG))
+    if (where && (cache_parts(cache) & ACCOUNT_TAG))
         account.tag = straight_tag(where);
     account_end(cache, &account, &object, 1, 1);
     return object;
@@ -121,7 +121,7 @@ static inline __attribute__((always_inline)) void *accounted_straight(
     struct straight at;
     void *object;
 
-    if (way & CACHE_CLOSED_GROUP) {
+    if (way & ACCOUNT_GROUP) {
         bool entered = straight_owners(way) && __builtin_expect(group == ACCOUNT_CURRENT, 1);
         char *stock;
         owner = entered                ? group_thread.lineage[0]
@@ -160,11 +160,11 @@ static inline __attribute__((always_inline)) void *accounted_straight(
     {                                                                                              \
         return accounted_straight(cache, flags, where, group, way);                                \
     }
-ACCOUNTED_WAY(group, CACHE_CLOSED_GROUP)
-ACCOUNTED_WAY(tag, CACHE_CLOSED_TAG)
-ACCOUNTED_WAY(both, CACHE_CLOSED_BOTH)
-ACCOUNTED_WAY(owner, CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER)
-ACCOUNTED_WAY(owner_tag, CACHE_CLOSED_BOTH | CACHE_CLOSED_OWNER)
+ACCOUNTED_WAY(group, ACCOUNT_GROUP)
+ACCOUNTED_WAY(tag, ACCOUNT_TAG)
+ACCOUNTED_WAY(both, ACCOUNT_BOTH)
+ACCOUNTED_WAY(owner, ACCOUNT_GROUP | ACCOUNT_OWNER)
+ACCOUNTED_WAY(owner_tag, ACCOUNT_BOTH | ACCOUNT_OWNER)
 
 __attribute__((noinline, aligned(64))) void *accounted_alloc(struct stook_cache *cache,
                                                              unsigned flags, uint64_t where,
@@ -173,15 +173,15 @@ __attribute__((noinline, aligned(64))) void *accounted_alloc(struct stook_cache 
     uint32_t way = atomic_load_explicit(&cache->way, memory_order_relaxed);
 
     if (alloc_is_fast(flags)) {
-        if (way == CACHE_CLOSED_GROUP)
+        if (way == ACCOUNT_GROUP)
             return accounted_group(cache, flags, where, group);
-        if (way == CACHE_CLOSED_TAG)
+        if (way == ACCOUNT_TAG)
             return accounted_tag(cache, flags, where, group);
-        if (way == CACHE_CLOSED_BOTH)
+        if (way == ACCOUNT_BOTH)
             return accounted_both(cache, flags, where, group);
-        if ((way & CACHE_CLOSED_OWNER) && (way & CACHE_CLOSED_TAG))
+        if ((way & ACCOUNT_OWNER) && (way & ACCOUNT_TAG))
             return accounted_owner_tag(cache, flags, where, group);
-        if (way & CACHE_CLOSED_OWNER)
+        if (way & ACCOUNT_OWNER)
             return accounted_owner(cache, flags, where, group);
     }
     if (!cache_hooks(cache))
@@ -189,22 +189,25 @@ __attribute__((noinline, aligned(64))) void *accounted_alloc(struct stook_cache 
     return accounted_rest(cache, flags, where, group);
 }
 
-void *accounted_alloc_node(struct stook_cache *cache, unsigned flags, unsigned node, uint64_t where)
+static size_t accounted_alloc_node(const struct hooks_call *call)
 {
+    struct stook_cache *cache = call->cache;
     struct account account;
     void *object;
 
-    if (!account_begin(cache, &account, 1, flags, where, ACCOUNT_CURRENT))
-        return NULL;
+    if (!account_begin(cache, &account, 1, call->flags, call->where, call->group))
+        return 0;
     do
-        object = alloc_from_node(cache, flags & ~STOOK_ZERO, node);
-    while (object && (cache->flags & ACCOUNTED_CHECKED) && !accounted_take(cache, object, where));
+        object = alloc_from_node(cache, call->flags & ~STOOK_ZERO, (unsigned)call->node);
+    while (object && (cache->flags & ACCOUNTED_CHECKED) &&
+           !accounted_take(cache, object, call->where));
     account_end(cache, &account, &object, object != NULL, 1);
     if (object)
-        accounted_sample(cache, 1, where, account.group);
-    if (object && (flags & STOOK_ZERO))
+        accounted_sample(cache, 1, call->where, account.group);
+    if (object && (call->flags & STOOK_ZERO))
         memset(object, 0, accounted_size(cache, object));
-    return object;
+    *call->objects = object;
+    return object != NULL;
 }
 
 /* ---- several ------------------------------------------------------------------------------- */
@@ -257,10 +260,11 @@ size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n,
     return got;
 }
 
-size_t accounted_alloc_bulk_from(struct stook_cache *cache, unsigned flags, size_t n,
-                                 void **objects, uint64_t where)
+size_t accounted_alloc_more(const struct hooks_call *call)
 {
-    return accounted_alloc_bulk(cache, flags, n, objects, where, ACCOUNT_CURRENT);
+    return call->node >= 0 ? accounted_alloc_node(call)
+                           : accounted_alloc_bulk(call->cache, call->flags, call->n, call->objects,
+                                                  call->where, call->group);
 }
 
 /* A cache that is not accounted has no use for the site. */

@@ -69,7 +69,7 @@ static inline __attribute__((always_inline)) void accounted_straight(struct stoo
         *at.tag = 0;
     if (__builtin_expect(!stook_rseq_push(cache->own, rseq, object), 0))
         accounted_full(cache, object, owner, tag);
-    else if ((way & CACHE_CLOSED_GROUP) &&
+    else if ((way & ACCOUNT_GROUP) &&
              __builtin_expect(!straight_give(way, rseq, owner, cache->account.charge), 0))
         accounted_owe(cache->account.charge, owner, tag);
     else if (straight_tags(way) &&
@@ -83,25 +83,25 @@ static inline __attribute__((always_inline)) void accounted_straight(struct stoo
     {                                                                                              \
         accounted_straight(cache, object, way);                                                    \
     }
-ACCOUNTED_WAY(group, CACHE_CLOSED_GROUP)
-ACCOUNTED_WAY(tag, CACHE_CLOSED_TAG)
-ACCOUNTED_WAY(both, CACHE_CLOSED_BOTH)
-ACCOUNTED_WAY(owner, CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER)
-ACCOUNTED_WAY(owner_tag, CACHE_CLOSED_BOTH | CACHE_CLOSED_OWNER)
+ACCOUNTED_WAY(group, ACCOUNT_GROUP)
+ACCOUNTED_WAY(tag, ACCOUNT_TAG)
+ACCOUNTED_WAY(both, ACCOUNT_BOTH)
+ACCOUNTED_WAY(owner, ACCOUNT_GROUP | ACCOUNT_OWNER)
+ACCOUNTED_WAY(owner_tag, ACCOUNT_BOTH | ACCOUNT_OWNER)
 
 __attribute__((noinline, aligned(64))) void accounted_free(struct stook_cache *cache, void *object)
 {
     uint32_t way = atomic_load_explicit(&cache->way, memory_order_relaxed);
 
-    if (way == CACHE_CLOSED_GROUP)
+    if (way == ACCOUNT_GROUP)
         accounted_group(cache, object);
-    else if (way == CACHE_CLOSED_TAG)
+    else if (way == ACCOUNT_TAG)
         accounted_tag(cache, object);
-    else if (way == CACHE_CLOSED_BOTH)
+    else if (way == ACCOUNT_BOTH)
         accounted_both(cache, object);
-    else if ((way & CACHE_CLOSED_OWNER) && (way & CACHE_CLOSED_TAG))
+    else if ((way & ACCOUNT_OWNER) && (way & ACCOUNT_TAG))
         accounted_owner_tag(cache, object);
-    else if (way & CACHE_CLOSED_OWNER)
+    else if (way & ACCOUNT_OWNER)
         accounted_owner(cache, object);
     else
         accounted_free_rest(cache, object);

@@ -27,21 +27,21 @@
 /* Whether a cache whose stook_cache.way is this has a column of owners, or of tags.  Callers pass a constant. */
 STRAIGHT bool straight_owners(uint32_t way)
 {
-    return (way & CACHE_CLOSED_GROUP) && !(way & CACHE_CLOSED_OWNER);
+    return (way & ACCOUNT_GROUP) && !(way & ACCOUNT_OWNER);
 }
 
 STRAIGHT bool straight_tags(uint32_t way)
 {
-    return way & CACHE_CLOSED_TAG;
+    return way & ACCOUNT_TAG;
 }
 
 /* Takes n bytes out of this CPU's stock of the group.  A section does it; the group that malloc charges
- * (CACHE_CLOSED_OWNER) has stocks that are words (group_stock.h).  straight_give() puts them back. */
+ * (ACCOUNT_OWNER) has stocks that are words (group_stock.h).  straight_give() puts them back. */
 STRAIGHT bool straight_take(uint32_t way, char *stock, intptr_t rseq, uint32_t owner, uint32_t n)
 {
     _Atomic uint64_t *word;
 
-    if (!(way & CACHE_CLOSED_OWNER))
+    if (!(way & ACCOUNT_OWNER))
         return group_stock_try_take(stock, rseq, owner, n);
     word = group_stock_word_here(rseq, owner);
     return word && group_stock_word_take(word, owner, n, false);
@@ -52,7 +52,7 @@ STRAIGHT bool straight_give(uint32_t way, intptr_t rseq, uint32_t owner, uint32_
     uint32_t most = group_stock_most(owner);
     _Atomic uint64_t *word;
 
-    if (!(way & CACHE_CLOSED_OWNER))
+    if (!(way & ACCOUNT_OWNER))
         return group_stock_try_give(group_stock_row(owner), rseq, owner, n, most);
     word = group_stock_word_here(rseq, owner);
     return word && group_stock_word_give(word, owner, n, most, false);
@@ -102,7 +102,7 @@ STRAIGHT bool straight_find(const struct stook_cache *cache, const void *object,
     uint32_t right = straight_tags(way) ? SLAB_TAGGED : 0, flags = right;
 
     /* Owners at a distance from their objects have the same distance in slabs of both orders. */
-    if (way != CACHE_CLOSED_GROUP || cache->account.beside[LAYOUT_GROUP] == 0 ||
+    if (way != ACCOUNT_GROUP || cache->account.beside[LAYOUT_GROUP] == 0 ||
         atomic_load_explicit(&cache->tagged, memory_order_relaxed) != 0)
         flags = slab_flags(atomic_load_explicit(&slab->state, memory_order_relaxed)) &
                 (SLAB_MIN | SLAB_TAGGED);

@@ -17,7 +17,7 @@ static inline bool gone_is(const struct stook_cache *cache)
 /* A call with the cache, of this object or none. */
 void gone_report(const struct stook_cache *cache, const void *object, uint64_t where);
 
-/* hooks.debug_destroyed, hooks.debug_is_gone */
+/* HOOKS_CACHE_GONE, HOOKS_CACHE_IS_GONE */
 void *gone_destroyed(struct stook_cache *cache);
 bool gone_check(const struct stook_cache *cache);
 

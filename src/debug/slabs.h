@@ -7,7 +7,7 @@
 
 #include "slab/slab.h"
 
-/* hooks.debug_plan, hooks.debug_slab_made, hooks.debug_slab_gone */
+/* hooks.cache_plan, hooks.slab */
 void slabs_plan(uint32_t flags, struct layout_request *request);
 void slabs_made(const struct stook_cache *cache, struct slab *slab);
 void slabs_gone(const struct stook_cache *cache, struct slab *slab);
@@ -18,7 +18,7 @@ void slabs_gone(const struct stook_cache *cache, struct slab *slab);
  */
 size_t slabs_validate(struct stook_cache *cache);
 
-/* hooks.debug_busy: reports the objects that are in use. */
+/* HOOKS_CACHE_BUSY: reports the objects that are in use. */
 void slabs_busy(struct stook_cache *cache);
 
 /* In a forked child, where no other thread validates. */

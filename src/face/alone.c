@@ -12,10 +12,21 @@
 
 #include <stook/stook.h>
 
-const struct hooks hooks = {
-    .start = init_slow,
-    .settle_slabs = node_settle_deferred,
-};
+static bool alone_start(enum hooks_start phase, char *const *environment)
+{
+    (void)environment;
+    return phase != HOOKS_START || init_slow();
+}
+
+static bool alone_due(enum hooks_due what, void *span, size_t blocks)
+{
+    (void)span, (void)blocks;
+    if (what == HOOKS_DUE_SLABS)
+        node_settle_deferred();
+    return true;
+}
+
+const struct hooks hooks = {.start = alone_start, .due = alone_due};
 
 static struct stook_cache *alone_cache_of(const void *object)
 {

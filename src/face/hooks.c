@@ -30,6 +30,7 @@
 #include "large/large.h"
 #include "sample/sample.h"
 #include "sample/shadow.h"
+#include "slab/column.h"
 #include "slab/node.h"
 #include "view/reader.h"
 #include "watch/settings_show.h"
@@ -44,10 +45,8 @@
 /* Links the description of the library's structures (view/view.h) into every program that has this table. */
 __asm__(".globl view_note\n.reloc ., BFD_RELOC_NONE, view_note");
 
-static FIRST_TEXT uint32_t hooks_before_caches(void)
+static FIRST_TEXT void hooks_before_caches(void)
 {
-    uint32_t closed = setting_number(SETTING_TAGS) ? CACHE_CLOSED_TAG : 0;
-
     HOOKS_SIM((void)0, sim_start());
     debug_flags_start();
     if (!debug_report_start())
@@ -58,31 +57,102 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
     quarantine_start();
     fail_start();
     reader_allow();
+    if (setting_number(SETTING_TAGS))
+        account_all = ACCOUNT_TAG;
+    if (account_all || debug_flags_large_users())
+        account_large_switch(ACCOUNT_TAG, true);
     if (traced_init())
-        closed |= CACHE_CLOSED_TRACE;
-    account_large_switch(closed, true);
-    if (debug_flags_large_users())
-        account_large_switch(CACHE_CLOSED_TAG, true);
-    return closed;
+        account_large_switch(ACCOUNT_LARGE_TRACED, true);
 }
 
-static FIRST_TEXT void hooks_fork_take(void)
+static FIRST_TEXT bool hooks_start(enum hooks_start phase, char *const *environment)
 {
-    callbacks_fork_take();
-    group_fork_take();
+    switch (phase) {
+    case HOOKS_START:
+        return init_slow();
+    case HOOKS_SETTINGS:
+    case HOOKS_SETTINGS_ANEW:
+        HOOKS_SIM((void)0, sim_settings_read(environment));
+        settings_show_read(environment, phase == HOOKS_SETTINGS);
+        break;
+    case HOOKS_BEFORE_CACHES:
+        hooks_before_caches();
+        break;
+    }
+    return true;
 }
 
-static FIRST_TEXT void hooks_fork_drop(void)
+static bool hooks_due(enum hooks_due what, void *span, size_t blocks)
 {
-    group_fork_drop();
-    callbacks_fork_drop();
+    switch (what) {
+    case HOOKS_DUE_SLABS:
+        node_settle_deferred();
+        break;
+    case HOOKS_DUE_LARGE:
+        large_settle();
+        break;
+    case HOOKS_DUE_SCAN:
+        hotplug_scan();
+        break;
+    case HOOKS_DUE_SPAN:
+        return arena_span_free_now(span, blocks);
+    }
+    return true;
 }
 
-static FIRST_TEXT void hooks_fork_renew(void)
+static FIRST_TEXT uint32_t hooks_cache_plan(const char *name, uint32_t flags,
+                                            struct layout_request *request)
 {
-    hotplug_child();
-    group_child();
-    callbacks_fork_renew();
+    if (!request)
+        return flags & CACHE_INTERNAL
+                   ? flags
+                   : (flags & ~(uint32_t)CACHE_DEBUG) | debug_flags_of(name, flags & CACHE_DEBUG);
+    /* Call sites are counted from the start: the best place for tags is sought. */
+    if (account_all && !(flags & CACHE_MALLOC))
+        request->later = 0;
+    if (flags & STOOK_CACHE_QUARANTINE)
+        request->element[LAYOUT_TRACK] = QUARANTINE_STATE;
+    if (flags & CACHE_SHADOW)
+        request->element[LAYOUT_TRACK] = sizeof(struct shadow);
+    if (flags & CACHE_DEBUG)
+        slabs_plan(flags, request);
+    return flags;
+}
+
+static FIRST_TEXT void *hooks_cache(struct stook_cache *cache, enum hooks_cache what)
+{
+    switch (what) {
+    case HOOKS_CACHE_MADE:
+        account_cache_made(cache);
+        break;
+    case HOOKS_CACHE_DRAINED:
+        quarantine_release(cache);
+        break;
+    case HOOKS_CACHE_BUSY:
+        slabs_busy(cache);
+        break;
+    case HOOKS_CACHE_GONE:
+        return gone_destroyed(cache);
+    case HOOKS_CACHE_IS_GONE:
+        return gone_check(cache) ? cache : NULL;
+    }
+    return NULL;
+}
+
+static void hooks_slab(struct stook_cache *cache, struct slab *slab, bool made)
+{
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+
+    if (!made && (slab_flags(word) & SLAB_TAGGED))
+        account_slab_gone(cache, slab);
+    if ((cache->flags & STOOK_CACHE_QUARANTINE) && made)
+        column_clear(cache, slab, LAYOUT_TRACK);
+    else if (cache->flags & STOOK_CACHE_QUARANTINE)
+        quarantine_slab_gone(cache, slab);
+    else if ((cache->flags & CACHE_DEBUG) && made)
+        slabs_made(cache, slab);
+    else if (cache->flags & CACHE_DEBUG)
+        slabs_gone(cache, slab);
 }
 
 static FIRST_TEXT void hooks_fork_child(bool nested)
@@ -95,6 +165,29 @@ static FIRST_TEXT void hooks_fork_child(bool nested)
     track_child();
     sample_child();
     reader_allow();
+}
+
+static FIRST_TEXT void hooks_fork(enum hooks_fork phase)
+{
+    switch (phase) {
+    case HOOKS_FORK_TAKE:
+        callbacks_fork_take();
+        group_fork_take();
+        break;
+    case HOOKS_FORK_DROP:
+        group_fork_drop();
+        callbacks_fork_drop();
+        break;
+    case HOOKS_FORK_RENEW:
+        hotplug_child();
+        group_child();
+        callbacks_fork_renew();
+        break;
+    case HOOKS_FORK_CHILD:
+    case HOOKS_FORK_NESTED:
+        hooks_fork_child(phase == HOOKS_FORK_NESTED);
+        break;
+    }
 }
 
 /* Not earlier: the loader may have no tables for the unwinder yet. */
@@ -113,33 +206,16 @@ static FIRST_TEXT __attribute__((constructor(104), used)) void hooks_sample(void
 }
 
 const struct hooks hooks = {
-    .start = init_slow,
-    .settle_slabs = node_settle_deferred,
-    .settle_large = large_settle,
-    .span_free_now = arena_span_free_now,
+    .start = hooks_start,
+    .due = hooks_due,
     .alloc = accounted_alloc,
-    .alloc_node = accounted_alloc_node,
-    .alloc_bulk = accounted_alloc_bulk_from,
+    .alloc_more = accounted_alloc_more,
     .free = accounted_free,
-    .free_bulk = account_free,
-    .held_back = quarantine_release,
-    .held_slab_gone = quarantine_slab_gone,
+    .free_more = account_free,
     .report = debug_report,
-    .settings_read = HOOKS_SIM(settings_show_read, sim_settings_read),
-    .before_caches = hooks_before_caches,
-    .debug_flags = debug_flags_of,
-    .debug_plan = slabs_plan,
-    .debug_slab_made = slabs_made,
-    .debug_slab_gone = slabs_gone,
-    .debug_busy = slabs_busy,
-    .debug_destroyed = gone_destroyed,
-    .debug_is_gone = gone_check,
-    .cache_made = account_cache_made,
-    .tagged_slab_gone = account_slab_gone,
+    .cache_plan = hooks_cache_plan,
+    .cache = hooks_cache,
+    .slab = hooks_slab,
     .reclaim = callbacks_reclaim,
-    .scan = hotplug_scan,
-    .fork_take = hooks_fork_take,
-    .fork_drop = hooks_fork_drop,
-    .fork_renew = hooks_fork_renew,
-    .fork_child = hooks_fork_child,
+    .fork = hooks_fork,
 };

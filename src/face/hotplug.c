@@ -295,7 +295,7 @@ static bool hotplug_push_deferred(struct stook_cache *cache, unsigned cpu)
     const struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
 
     if (slot && cache_capacity(cache) > 0 && __atomic_load_n(&slot->rcu, __ATOMIC_RELAXED))
-        hooks_rcu()->deferred(cache, HOOKS_DEFERRED_PUSH);
+        hooks_rcu()(HOOKS_RCU_PUSH, cache, NULL);
     return true;
 }
 

@@ -40,6 +40,7 @@ enum quarantine_state {
     QUARANTINE_STATES = 8 /* a power of two */
 };
 enum { QUARANTINE_SPARE = UINT16_MAX / QUARANTINE_STATES };
+enum { QUARANTINE_STATE = 2 }; /* bytes of an object's word */
 
 /* An object is about to be allocated.  False: it was written to, is lost, and the caller takes another one. */
 bool quarantine_take(const struct stook_cache *cache, void *object);
@@ -67,9 +68,9 @@ size_t quarantine_usable(const struct stook_cache *cache, const void *object);
 /* Resizes an object within its room. */
 void quarantine_resize(const struct stook_cache *cache, void *object, size_t size);
 
-/* hooks.held_back: frees all objects of the cache that queues hold. */
+/* HOOKS_CACHE_DRAINED: frees all objects of the cache that queues hold. */
 void quarantine_release(struct stook_cache *cache);
-/* hooks.held_slab_gone: checks the free objects of a slab before its pages are freed. */
+/* hooks.slab: checks the free objects of a slab before its pages are freed. */
 void quarantine_slab_gone(const struct stook_cache *cache, const struct slab *slab);
 /* In a forked child: opens the queues that other threads of the parent had locked. */
 void quarantine_child(void);

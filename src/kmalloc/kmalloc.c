@@ -21,6 +21,7 @@
 #include "base/init.h"
 #include "kmalloc/private.h"
 #include "kmalloc/sampled.h"
+#include "cache/cache_list.h"
 #include "cache/reclaim.h"
 #include "os/os.h"
 #include "percpu/percpu.h"
@@ -58,7 +59,11 @@ static void kmalloc_show(void)
 void stook_kmalloc_doors(void)
 {
     kmalloc_show();
+    context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
     accounted_watch();
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    context_leave();
 }
 
 static bool kmalloc_make_classes(void)

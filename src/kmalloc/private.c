@@ -66,18 +66,13 @@ void stook_private_view(struct stook_private_view *view)
         view->key = view->key << 16 | cache_secret();
 }
 
-void stook_private_on_growing(void (*fn)(size_t bytes))
-{
-    context_enter();
-    window_on_growing(fn);
-    context_leave();
-}
-
 _Static_assert((int)STOOK_PRIVATE_CLOSES_ALL == HOOKS_CLOSES_ALL &&
-                   (int)STOOK_PRIVATE_CLOSES_ALLOC == HOOKS_CLOSES_ALLOC,
+                   (int)STOOK_PRIVATE_CLOSES_ALLOC == HOOKS_CLOSES_ALLOC &&
+                   (int)STOOK_PRIVATE_GROWS == HOOKS_MALLOC_WINDOW &&
+                   (int)STOOK_PRIVATE_CLOSES == HOOKS_MALLOC_CLOSES,
                "malloc's calls close by the numbers of base/hooks.h");
 
-void stook_private_on_closing(void (*fn)(unsigned closed))
+void stook_private_on_change(void (*fn)(unsigned what, size_t value))
 {
     context_enter();
     accounted_on_malloc(fn);
@@ -202,7 +197,7 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
         /* What is handed out, as of large objects; without zones. */
         cache->account.charge = cache->flags & CACHE_DEBUG ? (uint32_t)size : cache->layout.stride;
         cache->account.one.bytes = cache->account.charge;
-        stat_close(cache, CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER, true);
+        account_close(cache, ACCOUNT_GROUP | ACCOUNT_OWNER, true);
     }
     return cache;
 }
@@ -292,7 +287,7 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
 static __attribute__((noinline)) void *private_accounted(struct stook_cache *cache, size_t size,
                                                          size_t align, const void *from)
 {
-    bool traced = (cache_hooks(cache) & CACHE_CLOSED_TRACE) != 0;
+    bool traced = (cache_hooks(cache) & CACHE_CLOSED_WATCHED) && trace_is_active();
     struct debug_asks before;
     void *object;
 
@@ -323,7 +318,7 @@ void stook_private_resized(void *object, size_t size)
         debug_resize(cache, object, size);
     else if (cache->flags & STOOK_CACHE_QUARANTINE)
         quarantine_resize(cache, object, size);
-    if (!(cache->flags & CACHE_MALLOC) || !(cache_hooks(cache) & CACHE_CLOSED_TRACE))
+    if (!(cache->flags & CACHE_MALLOC) || !trace_is_active())
         return;
     trace_free(&object, 1);
     trace_asked(size, 0);
@@ -478,7 +473,7 @@ void *stook_private_large_move(void *object, size_t size, const void *from)
     uint64_t time = 0;
     void *moved;
 
-    if (atomic_load_explicit(&account_large_hooks, memory_order_relaxed) & CACHE_CLOSED_TRACE)
+    if (trace_is_active())
         time = trace_time();
     /* Both are charged while a copy is made, and both have tracks. */
     if (!note || note->owner || pages_track_on || tools_watch)

@@ -21,7 +21,7 @@
  * has come back (base/once.h).  The first call.  It says which both are, and aborts, if malloc's `interface` is
  * another one: that is the number of what is declared here, which grows with every change.
  */
-#define STOOK_PRIVATE_INTERFACE 8u
+#define STOOK_PRIVATE_INTERFACE 9u
 STOOK_API bool stook_private_start(unsigned interface, const char *version, void (*make)(void));
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
@@ -33,12 +33,6 @@ struct stook_private_view {
     uint64_t key;            /* of malloc's marks: random */
 };
 STOOK_API void stook_private_view(struct stook_private_view *view);
-
-/*
- * Objects of the program lie within so many bytes from the view's base on, and none of the library's own
- * does: `fn` is called at once, and whenever there are more.  It takes no lock.
- */
-STOOK_API void stook_private_on_growing(void (*fn)(size_t bytes));
 
 /*
  * Whether this thread may make a size class now: no other thread is at it, and this one has interrupted no
@@ -114,10 +108,15 @@ STOOK_API bool stook_private_live(const void *object, const char *call);
 STOOK_API int stook_private_report(int (*put)(void *context, const char *text, size_t size),
                                    void *context);
 
-/* What malloc does when calls of it close or open: all take the slow path, since objects are accounted, or allocations,
- * since they are counted.  Called at once with what is so now, and whenever that changes. */
+/*
+ * Called at once with what is so now, and whenever that changes; it takes no lock.
+ *
+ *   GROWS   objects of the program lie within so many bytes from the view's base on, and none of the library's own does
+ *   CLOSES  the calls that take the slow path: all, since objects are accounted, or allocations, since they are counted
+ */
+enum { STOOK_PRIVATE_GROWS, STOOK_PRIVATE_CLOSES };
 enum { STOOK_PRIVATE_CLOSES_ALL = 1, STOOK_PRIVATE_CLOSES_ALLOC = 2 };
-STOOK_API void stook_private_on_closing(void (*fn)(unsigned closed));
+STOOK_API void stook_private_on_change(void (*fn)(unsigned what, size_t value));
 
 /*
  * A cache with flags that are not public (slab/cache.h).  Beside a fork it waits for that, or is NULL with ENOMEM.

@@ -38,7 +38,7 @@ static inline void *sampled_pop(const struct stook_cache *cache)
 static inline void sampled_count(struct stook_cache *cache, uint64_t where)
 {
     if (sample_mean_of(SAMPLE_PROFILE) != 0 &&
-        !(cache_hooks(cache) & CACHE_CLOSED_COUNTED)) /* which counts it itself */
+        !(cache_hooks(cache) & CACHE_CLOSED_WATCHED)) /* which counts it itself */
         shadow_count(cache, where, group_current());
 }
 

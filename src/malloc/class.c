@@ -146,17 +146,15 @@ static void class_close(unsigned reason, bool closed)
     class_show_from(0, SIZES_CLASSES);
 }
 
-/* The window grew: under its lock. */
-static void class_grow(size_t bytes)
+static void class_changes(unsigned what, size_t value)
 {
-    __atomic_store_n(&class_bytes, bytes, __ATOMIC_SEQ_CST);
-    class_show_size();
-}
-
-static void class_closes(unsigned closed)
-{
-    class_close(CLASS_SAMPLED, closed & STOOK_PRIVATE_CLOSES_ALLOC);
-    class_close(CLASS_ACCOUNTED, closed & STOOK_PRIVATE_CLOSES_ALL);
+    if (what == STOOK_PRIVATE_GROWS) { /* under the window's lock */
+        __atomic_store_n(&class_bytes, value, __ATOMIC_SEQ_CST);
+        class_show_size();
+    } else {
+        class_close(CLASS_SAMPLED, value & STOOK_PRIVATE_CLOSES_ALLOC);
+        class_close(CLASS_ACCOUNTED, value & STOOK_PRIVATE_CLOSES_ALL);
+    }
 }
 
 void class_perturb(unsigned char byte)
@@ -311,8 +309,7 @@ void class_make(void)
     for (unsigned i = 0; i < SIZES_CLASSES; i++)
         if (class_is_first(i) && !class_add(0, i))
             report_fatal("malloc cannot start: no memory for the size classes");
-    stook_private_on_growing(class_grow);
-    stook_private_on_closing(class_closes);
+    stook_private_on_change(class_changes);
 }
 
 static void *class_large(size_t size, size_t align, bool *zeroed, const void *from)

@@ -227,7 +227,7 @@ static void left_free(struct left *left)
 {
     while (left) {
         struct left own = *left; /* once given back, the pages may be another's, or read as zero */
-        bool done = own.blocks > 0 ? hooks.span_free_now(left, own.blocks)
+        bool done = own.blocks > 0 ? hooks.due(HOOKS_DUE_SPAN, left, own.blocks)
                                    : arena_free_now(left, own.pages, own.meta, own.meta_bytes);
         if (!done)
             left_push(left, own);

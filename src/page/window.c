@@ -213,8 +213,8 @@ static void window_advance(uint32_t first, uint32_t n, bool top, unsigned zone)
         return;
     }
     atomic_store_explicit(&pagemap.low, low, memory_order_release);
-    if (hooks_set.window_grew)
-        hooks_set.window_grew(low);
+    if (hooks_set.malloc)
+        hooks_set.malloc(HOOKS_MALLOC_WINDOW, low);
 }
 
 /* Something else lies at the frontier.  The map goes on over it: its entries say that nothing is. */
@@ -387,11 +387,11 @@ size_t window_mapped(void)
     return atomic_load_explicit(&window.mapped, memory_order_relaxed);
 }
 
-void window_on_growing(void (*fn)(size_t bytes))
+void window_on_growing(void (*fn)(unsigned what, size_t value))
 {
     lock_take(&window.lock, LOCK_WINDOW);
-    hooks_set.window_grew = fn;
-    fn(atomic_load_explicit(&pagemap.low, memory_order_relaxed));
+    hooks_set.malloc = fn;
+    fn(HOOKS_MALLOC_WINDOW, atomic_load_explicit(&pagemap.low, memory_order_relaxed));
     lock_drop(&window.lock, LOCK_WINDOW);
 }
 

@@ -54,10 +54,10 @@ int window_take_meta(uint32_t first, uint32_t n);
 size_t window_mapped(void);
 
 /*
- * `fn` is told how many bytes from pagemap.middle on may hold objects, at once and whenever it grows; under
- * the window's lock.
+ * hooks_set.malloc.  It is told how many bytes from pagemap.middle on may hold objects, at once and whenever it grows;
+ * under the window's lock.
  */
-void window_on_growing(void (*fn)(size_t bytes));
+void window_on_growing(void (*fn)(unsigned what, size_t value));
 
 /* fork */
 void window_lock(void);

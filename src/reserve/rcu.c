@@ -175,7 +175,7 @@ static void rcu_hand_over_inside(void)
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
 }
 
-/* `hooks_rcu.settle`: passes the sheaves on that a signal handler left on the stack. */
+/* HOOKS_RCU_SETTLE: passes the sheaves on that a signal handler left on the stack. */
 static void rcu_settle(void)
 {
     atomic_store_explicit(&context_self()->rcu, false, memory_order_relaxed);
@@ -414,25 +414,31 @@ static void rcu_wait(void)
             "a signal handler that interrupted the library cannot wait for deferred frees");
 }
 
-/* `hooks_rcu.deferred` */
-static void rcu_drain(struct stook_cache *cache, enum hooks_deferred what)
+/* hooks_set.rcu */
+static void rcu_called(enum hooks_rcu what, struct stook_cache *cache, struct slab *slab)
 {
-    bool used = atomic_load_explicit(&rcu_caches[cache->index].used, memory_order_relaxed);
+    bool used = cache && atomic_load_explicit(&rcu_caches[cache->index].used, memory_order_relaxed);
 
     switch (what) {
-    case HOOKS_DEFERRED_PUSH:
+    case HOOKS_RCU_SETTLE:
+        rcu_settle();
+        break;
+    case HOOKS_RCU_SLAB:
+        rcu_slabs_defer(cache, slab);
+        break;
+    case HOOKS_RCU_PUSH:
         rcu_take_slots(cache->index, cache->index + 1, false);
         if (used) {
             (void)rcu_loose_collect(percpu_node(percpu_cpu()), true, false);
             rcu_hand_over_inside();
         }
         break;
-    case HOOKS_DEFERRED_WAIT:
+    case HOOKS_RCU_WAIT:
         rcu_take_slots(cache->index, cache->index + 1, true);
         if (used)
             rcu_wait();
         break;
-    case HOOKS_DEFERRED_SLABS:
+    case HOOKS_RCU_SLABS:
         for (int i = 0; i < RCU_SLAB_ROUNDS && rcu_slabs_waiting(cache) > 0; i++) {
             rcu_hand_wait();
             (void)rcu_outside(rcu_ops.barrier);
@@ -441,9 +447,6 @@ static void rcu_drain(struct stook_cache *cache, enum hooks_deferred what)
         break;
     }
 }
-
-static const struct hooks_rcu rcu_hooks = {
-    .settle = rcu_settle, .defer_slab = rcu_slabs_defer, .deferred = rcu_drain};
 
 void stook_rcu_barrier(void)
 {
@@ -501,7 +504,7 @@ int stook_rcu_set_ops(const struct stook_rcu_ops *given)
     rcu_ops = ops;
     rcu_sections = percpu.rseq && !percpu.isolated;
     /* Release: a thread that sees the hooks sees rcu_ops. */
-    __atomic_store_n(&hooks_set.rcu, &rcu_hooks, __ATOMIC_RELEASE);
+    __atomic_store_n(&hooks_set.rcu, rcu_called, __ATOMIC_RELEASE);
     atomic_store_explicit(&rcu_state, RCU_SET, memory_order_release);
     /* An RCU stays set, so the object that has ops.call must stay loaded: for example a plug-in with libstook-urcu.a. */
     stook_inline_layout_2(STOOK_INLINE_LAYOUT, (const void *)(uintptr_t)ops.call);

@@ -90,7 +90,7 @@ bool rcu_loose_collect(unsigned node, bool all, bool nospin);
 /* The grace period of a sheaf of the cells' objects is over: frees them to their caches. */
 void rcu_loose_done(struct sheaf *sheaf, bool nospin);
 
-/* hooks_rcu.defer_slab: a slab waits for a grace period (rcu_slabs.c). */
+/* HOOKS_RCU_SLAB: a slab waits for a grace period (rcu_slabs.c). */
 void rcu_slabs_defer(struct stook_cache *cache, struct slab *slab);
 /* Starts the grace period of the slabs that wait, unless one is running.  Outside the library. */
 void rcu_slabs_begin(void);

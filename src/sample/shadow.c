@@ -15,8 +15,6 @@
 #include <errno.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct shadow) == 32, "what cache/cache.c makes room for");
-
 static _Atomic(struct stook_cache *) shadow_caches[SHADOW_LAST - SHADOW_FIRST + 1];
 
 _Atomic uint64_t shadow_use[STOOK_CACHES_MAX] LARGE_BSS;
@@ -145,7 +143,7 @@ void shadow_typed(struct stook_cache *cache, uint64_t where, uint32_t group)
     int saved = errno;
 
     if (sample.weight == 0 || sample.line != SAMPLE_PROFILE || context_self()->depth > 0 ||
-        (cache_hooks(cache) & CACHE_CLOSED_TAG)) /* its objects are counted by call site */
+        (cache_parts(cache) & ACCOUNT_TAG)) /* its objects are counted by call site */
         return;
     sites_came(sites_find(&key), sample.weight, cache->layout.stride, cache->object_size);
     errno = saved;

@@ -48,7 +48,7 @@ static bool sim_load(const char *text)
     return true;
 }
 
-void sim_settings_read(char *const *environment, bool start)
+void sim_settings_read(char *const *environment)
 {
     static const char name[] = "STOOK_TOPOLOGY=";
 
@@ -56,7 +56,7 @@ void sim_settings_read(char *const *environment, bool start)
     for (char *const *v = environment; v && *v; v++)
         if (strncmp(*v, name, sizeof(name) - 1) == 0 && (*v)[sizeof(name) - 1])
             sim_text = *v + sizeof(name) - 1;
-    settings_show_read(environment, start);
+    settings_simulated = true;
 }
 
 void sim_start(void)
@@ -82,7 +82,7 @@ static void sim_stop(void)
     size_t words = ((pagemap.size >> BLOCK_SHIFT) + 63) / 64;
 
     memset(cache_table, 0, percpu.slots * sizeof(cache_table[0]));
-    cache_list = (struct cache_list){.closed = cache_list.closed};
+    cache_list = (struct cache_list){0};
     for (unsigned i = 0; i < pagemap.zones; i++)
         if (zone_all.zone[i].map)
             os_unmap(zone_all.zone[i].map, words * sizeof(struct zone_bits));

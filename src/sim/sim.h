@@ -7,9 +7,9 @@
 
 #include <stdbool.h>
 
-/* hooks.settings_read: STOOK_TOPOLOGY is a setting, too. */
-void sim_settings_read(char *const *environment, bool start);
-/* By hooks.before_caches, first: puts the machine of STOOK_TOPOLOGY, if it is set, in place of the real one. */
+/* By HOOKS_SETTINGS, first: STOOK_TOPOLOGY is a setting, too. */
+void sim_settings_read(char *const *environment);
+/* By HOOKS_BEFORE_CACHES, first: puts the machine of STOOK_TOPOLOGY, if it is set, in place of the real one. */
 void sim_start(void);
 
 /* Lets a simulation count the same whatever the environment says: settings that are FORGOTTEN (base/settings.def) have

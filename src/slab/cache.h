@@ -124,22 +124,23 @@ struct cache_node {
 
 /* Why a cache's calls all go the slow way (stook_cache.closed). */
 enum {
-    CACHE_CLOSED_STAT = 1,   /* they are counted */
-    CACHE_CLOSED_GROUP = 2,  /* objects are charged: from the cache's creation to its end */
-    CACHE_CLOSED_TAG = 4,    /* objects are counted by call site */
-    CACHE_CLOSED_TRACE = 8,  /* objects that are handed out and come back are recorded */
-    CACHE_CLOSED_OWNER = 16, /* with GROUP: all to one group, so that they have no owners */
-    CACHE_CLOSED_WATCHED =
-        32, /* CACHE_DEBUG, CACHE_HARDENED, CACHE_SHADOW, or all calls matter to a layer
-             * above: to the cache's end */
-    CACHE_CLOSED_BOTH = CACHE_CLOSED_GROUP | CACHE_CLOSED_TAG,
-    CACHE_CLOSED_COUNTED = CACHE_CLOSED_TRACE | CACHE_CLOSED_WATCHED, /* each call is seen */
+    CACHE_CLOSED_COUNTED = 1,   /* the slow path counts them */
+    CACHE_CLOSED_ACCOUNTED = 2, /* objects are accounted (cache_account.parts) */
+    CACHE_CLOSED_WATCHED = 4,   /* a layer above checks, samples or records them */
     /* The rest of every call goes by hooks.alloc and its like (base/hooks.h). */
-    CACHE_CLOSED_ACCOUNT = CACHE_CLOSED_BOTH | CACHE_CLOSED_COUNTED,
+    CACHE_CLOSED_HOOKS = CACHE_CLOSED_ACCOUNTED | CACHE_CLOSED_WATCHED,
 };
 
-/* What accounting (charge/) knows of a cache: written when the cache is made or before its first object,
- * then constant.  The core does not look inside. */
+/* How a cache's objects are accounted. */
+enum {
+    ACCOUNT_GROUP = 2,  /* they are charged: from the cache's creation to its end */
+    ACCOUNT_TAG = 4,    /* they are counted by call site: its new slabs have the column of tags */
+    ACCOUNT_OWNER = 16, /* with GROUP: all to one group, so that they have no owners */
+    ACCOUNT_BOTH = ACCOUNT_GROUP | ACCOUNT_TAG,
+};
+
+/* What accounting (charge/) knows of a cache: all but `parts` is written when the cache is made or before its first
+ * object, and then constant.  The core reads `parts` alone. */
 struct cache_account {
     uint32_t
         owner; /* the group that all objects are charged to; 0: that of the thread that takes one */
@@ -149,7 +150,8 @@ struct cache_account {
     /* Owners and tags that lie in the strides of all slabs: how far behind the object; else 0.  That lie
      * outside slabs of the preferred order: how far behind the descriptor the first does; else 0. */
     uint32_t beside[LAYOUT_TAG + 1], outside[LAYOUT_TAG + 1];
-    uint32_t span; /* bytes of a slab of the preferred order, less 1 */
+    uint32_t span;          /* bytes of a slab of the preferred order, less 1 */
+    _Atomic uint32_t parts; /* ACCOUNT_*; 0: they are not.  Under the cache list's lock */
 };
 
 struct stook_cache {
@@ -160,10 +162,10 @@ struct stook_cache {
     uint32_t index; /* of its slots; also its number in the page map */
     uint32_t flags;
     uint32_t min_partial;
-    uint16_t secret;         /* links are stored xor this and their index */
-    _Atomic uint32_t closed; /* CACHE_CLOSED_*; 0: the head points to the cache's own slots */
-    _Atomic uint32_t way;    /* `closed` where that is for accounting alone, by sections; else 0 */
-    _Atomic uint64_t tagged; /* bytes of slabs that have the column of tags */
+    uint16_t secret;              /* links are stored xor this and their index */
+    _Atomic uint32_t closed;      /* CACHE_CLOSED_*; 0: the head points to the cache's own slots */
+    _Atomic uint32_t way;         /* `account.parts` where all of it is done by sections; else 0 */
+    _Atomic uint64_t tagged;      /* bytes of slabs that have the column of tags */
     struct cache_account account; /* charge/ */
     const void *own; /* the cache's own slots: what the head has while nothing is closed */
     /* Random order: all indices of a slab of the preferred order, shuffled; NULL: in order. */
@@ -225,10 +227,15 @@ static inline bool cache_has_grown(const struct stook_cache *cache)
     return cache_level(cache) > 0 || __atomic_load_n(&cache->policy.fallen, __ATOMIC_RELAXED) != 0;
 }
 
-/* Why its calls go by hooks.alloc and its like: of CACHE_CLOSED_ACCOUNT; 0: they do not. */
+/* Why its calls go by hooks.alloc and its like: of CACHE_CLOSED_HOOKS; 0: they do not. */
 static inline uint32_t cache_hooks(const struct stook_cache *cache)
 {
-    return atomic_load_explicit(&cache->closed, memory_order_relaxed) & CACHE_CLOSED_ACCOUNT;
+    return atomic_load_explicit(&cache->closed, memory_order_relaxed) & CACHE_CLOSED_HOOKS;
+}
+
+static inline uint32_t cache_parts(const struct stook_cache *cache)
+{
+    return atomic_load_explicit(&cache->account.parts, memory_order_relaxed);
 }
 
 /* Index in the page map -> cache.  An entry is written before its first slab. */

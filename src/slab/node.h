@@ -53,9 +53,9 @@ void node_count_lists(struct stook_cache *cache, unsigned node, struct node_list
 
 void node_init(struct node *node);
 
-/* hooks.settle_slabs: finishes the list work of this thread's deferred slabs, and of those that were left because
+/* HOOKS_DUE_SLABS: finishes the list work of this thread's deferred slabs, and of those that were left because
  * a fork had the lock, unless there is a fork now. */
-void node_settle_deferred(struct slab *unused);
+void node_settle_deferred(void);
 /*
  * Until no slab of the cache is pending, and no object of it is on its way out of a quarantine, whichever thread has
  * them (cache->pending).  A fork is waited for; other threads for as many turns as *turns, from which those taken are

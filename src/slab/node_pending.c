@@ -133,11 +133,10 @@ static void node_settle_left(void)
             node_slab_at(atomic_exchange_explicit(&node_left, 0, memory_order_acq_rel)));
 }
 
-void node_settle_deferred(struct slab *unused)
+void node_settle_deferred(void)
 {
     struct context *context = context_self();
 
-    (void)unused;
     node_settle_list(atomic_exchange_explicit(&context->deferred, NULL, memory_order_relaxed));
     node_settle_left();
 }
@@ -150,7 +149,7 @@ __attribute__((cold)) bool node_wait(struct stook_cache *cache, unsigned *turns)
         if (context_self()->depth > 1 || (*turns == 0 && !forked))
             return false;
         *turns -= !forked;
-        node_settle_deferred(NULL);
+        node_settle_deferred();
         if (atomic_load_explicit(&cache->pending, memory_order_acquire) > 0)
             lock_pause(turn);
     }

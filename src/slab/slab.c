@@ -47,9 +47,7 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
 {
     const struct layout *l = &cache->layout;
     unsigned order = l->order, objects = l->objects;
-    uint32_t flags = atomic_load_explicit(&cache->closed, memory_order_relaxed) & CACHE_CLOSED_TAG
-                         ? SLAB_TAGGED
-                         : 0;
+    uint32_t flags = cache_parts(cache) & ACCOUNT_TAG ? SLAB_TAGGED : 0;
     void *meta = NULL;
     char *base = runs_take(cache, node, order, &flags, nospin, &meta);
 
@@ -77,12 +75,10 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
         atomic_fetch_add_explicit(&cache->tagged, (uint64_t)PAGE_SIZE << order,
                                   memory_order_relaxed);
     }
-    if (cache->flags & STOOK_CACHE_QUARANTINE)
-        column_clear(cache, slab, LAYOUT_TRACK);
     if ((flags & SLAB_MIN) && cache->start)
         __atomic_store_n(cache->start, 0, __ATOMIC_RELAXED); /* before its first object is out */
-    if (cache->flags & CACHE_DEBUG)
-        hooks.debug_slab_made(cache, slab);
+    if (cache->flags & CACHE_KEPT)
+        hooks.slab(cache, slab, true);
     slab_map(slab, order, pagemap_entry(cache->index, arena_granule(base, meta)));
     if (cache->ctor)
         slab_each(cache, slab_first(cache, slab), objects, cache->ctor);
@@ -95,7 +91,7 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
 void slab_unmake(struct stook_cache *cache, struct slab *slab)
 {
     if (cache->flags & STOOK_CACHE_TYPESAFE)
-        hooks_rcu()->defer_slab(cache, slab);
+        hooks_rcu()(HOOKS_RCU_SLAB, cache, slab);
     else
         slab_release(cache, slab);
 }
@@ -109,13 +105,9 @@ void slab_release(struct stook_cache *cache, struct slab *slab)
     STOOK_ASSERT(!(slab_flags(word) & SLAB_PENDING));
     if (cache->dtor)
         slab_each(cache, slab_first(cache, slab), objects, cache->dtor);
-    if ((slab_flags(word) & SLAB_TAGGED) && hooks.tagged_slab_gone)
-        hooks.tagged_slab_gone(cache, slab);
-    if ((cache->flags & STOOK_CACHE_QUARANTINE) && hooks.held_slab_gone)
-        hooks.held_slab_gone(cache, slab);
+    if (hooks.slab && ((slab_flags(word) & SLAB_TAGGED) || (cache->flags & CACHE_KEPT)))
+        hooks.slab(cache, slab, false);
     slab_map(slab, order, 0);
-    if (cache->flags & CACHE_DEBUG)
-        hooks.debug_slab_gone(cache, slab);
     if (slab_flags(word) & SLAB_TAGGED)
         atomic_fetch_sub_explicit(&cache->tagged, (uint64_t)PAGE_SIZE << order,
                                   memory_order_relaxed);

@@ -103,9 +103,8 @@ void stat_close(struct stook_cache *cache, uint32_t reason, bool close)
     /* Any order will do for objects: slot 0 and the cache's own serve at the same time. */
     atomic_store_explicit(&cache->closed, closed, memory_order_relaxed);
     atomic_store_explicit(&cache->way,
-                          percpu.rseq && cache->layout.lead == 0 &&
-                                  !(closed & (CACHE_CLOSED_STAT | CACHE_CLOSED_COUNTED))
-                              ? closed
+                          percpu.rseq && cache->layout.lead == 0 && closed == CACHE_CLOSED_ACCOUNTED
+                              ? cache_parts(cache)
                               : 0,
                           memory_order_relaxed);
     __atomic_store_n(&cache->head.slots, percpu.areas + percpu_offset(closed ? 0 : cache->index),
@@ -126,7 +125,7 @@ bool stat_switch(struct stook_cache *cache, int mode)
     __atomic_store_n(&cache->stat_mode, mode, __ATOMIC_RELAXED);
     __atomic_store_n(&cache->stat, mode == STOOK_STATS_OFF ? NULL : cache->stat_kept,
                      __ATOMIC_RELEASE);
-    stat_close(cache, CACHE_CLOSED_STAT, mode == STOOK_STATS_ALL);
+    stat_close(cache, CACHE_CLOSED_COUNTED, mode == STOOK_STATS_ALL);
     return true;
 }
 

@@ -73,7 +73,7 @@ static inline void stat_add_lock(struct stook_cache *cache, enum stat_event own,
 static inline bool stat_counts_fast(const struct stook_cache *cache)
 {
     return __builtin_expect(
-        atomic_load_explicit(&cache->closed, memory_order_relaxed) & CACHE_CLOSED_STAT, 0);
+        atomic_load_explicit(&cache->closed, memory_order_relaxed) & CACHE_CLOSED_COUNTED, 0);
 }
 
 /* Whether the fast path is closed: who works on slots must try what the section would have done. */

@@ -40,13 +40,14 @@ static struct {
     struct trace_header *header;
     uint64_t start, chunks_max;
     pid_t pid;
-    bool active;    /* between trace_begin() and trace_end(), in the process that called these */
     uint32_t count; /* traces there were */
     /* Under the gate's lock: writers that were ever used, threads numbered, where to look next. */
     uint32_t used, threads, next;
     _Atomic int32_t pause;
     _Atomic uint64_t missed; /* events lost that the header does not count yet */
 } trace;
+
+atomic_bool trace_active;
 
 /* This thread's; `busy`: it is in the middle of a record. */
 static __thread struct trace_self {
@@ -384,7 +385,7 @@ int trace_begin(const char *path, uint64_t limit)
 {
     int saved = errno, error;
 
-    if (trace.active)
+    if (trace_is_active())
         return EBUSY;
     if (limit < TRACE_HEADER_BYTES + TRACE_CHUNK_BYTES)
         return EINVAL;
@@ -404,7 +405,7 @@ int trace_begin(const char *path, uint64_t limit)
     trace_describe(trace.header);
     if (++trace.count == 0)
         trace.count = 1;
-    trace.active = true;
+    atomic_store(&trace_active, true);
     atomic_store(&trace.gate->on, trace.count);
     return 0;
 }
@@ -423,7 +424,7 @@ bool trace_end(void)
 {
     int saved = errno;
 
-    if (!trace.active)
+    if (!trace_is_active())
         return false;
     trace_lock();
     trace_tell(trace_on());
@@ -441,7 +442,7 @@ bool trace_end(void)
     trace.header->lost += atomic_exchange(&trace.missed, 0);
     trace.header->ended = 1;
     trace_file_close(trace.header);
-    trace.active = false;
+    atomic_store(&trace_active, false);
     errno = saved;
     return true;
 }
@@ -457,14 +458,14 @@ static void trace_detach(struct trace_writer *writer)
 FIRST_TEXT bool trace_child(void)
 {
     int saved = errno;
-    bool was = trace.active;
+    bool was = trace_is_active();
 
     if (!was)
         return false;
     /* The page is zeros but where the kernel is older than that. */
     atomic_store(&trace.gate->on, 0);
     lock_init(&trace.gate->lock);
-    trace.active = false;
+    atomic_store(&trace_active, false);
     if (trace_self.busy) {
         trace_file_leave(NULL);
         trace_detach(trace_self.writer);

@@ -2,8 +2,8 @@
 /*
  * trace.h - records every allocation and free with its thread, CPU and time (trace_format.h).
  *
- * A cache that is traced has CACHE_CLOSED_TRACE: its calls go through the hooks (account.h), which call this
- * file.  Other caches pay nothing.
+ * While there is a trace all caches are closed, since they are watched: their calls go through base/hooks.h, and from
+ * there to this file.
  *
  * Each thread writes to a chunk of the file that it has mapped.  It exchanges a full chunk for the next one under a lock
  * that no signal handler waits for.  If a handler interrupted its thread while that wrote a record, its events are counted
@@ -14,6 +14,7 @@
 
 #include "slab/cache.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,6 +27,12 @@
 int trace_begin(const char *path, uint64_t limit);
 /* Ends the trace: when this returns, the file is complete.  False: there was none. */
 bool trace_end(void);
+/* Between these two, in the process that called them. */
+extern atomic_bool trace_active __attribute__((visibility("hidden")));
+static inline bool trace_is_active(void)
+{
+    return atomic_load_explicit(&trace_active, memory_order_relaxed);
+}
 /* In the forked child, which has no other thread and is not traced: true if the parent was traced. */
 bool trace_child(void);
 

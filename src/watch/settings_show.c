@@ -26,6 +26,8 @@ static const char settings_foreign[][16] = {"TOPOLOGY=", "SOURCE_DIR", "BUILD_DI
                                             "TEST_",     "STRESS_",    "EMULATED",
                                             "SLOW",      "KERNEL_",    "BENCH"};
 
+bool settings_simulated;
+
 static struct {
     const char *name[SETTINGS_UNKNOWN]; /* up to the '=' */
     unsigned n;
@@ -117,7 +119,7 @@ void setting_refuse(enum setting_id id, const char *why)
 
 static bool settings_is_foreign(const char *name)
 {
-    for (size_t i = hooks.settings_read == settings_show_read;
+    for (size_t i = settings_simulated ? 0 : 1;
          i < sizeof(settings_foreign) / sizeof(settings_foreign[0]); i++)
         if (strncmp(name + sizeof(settings_prefix) - 1, settings_foreign[i],
                     strlen(settings_foreign[i])) == 0)

@@ -18,7 +18,10 @@ enum { SETTING_ACCEPTED_MAX = 128 };
 /* Its user finds more wrong with it than its type does: warns, and the default holds from here on. */
 void setting_refuse(enum setting_id id, const char *why);
 
-/* hooks.settings_read */
+/* STOOK_TOPOLOGY is a setting, too (sim/). */
+extern bool settings_simulated __attribute__((visibility("hidden")));
+
+/* HOOKS_SETTINGS, HOOKS_SETTINGS_ANEW */
 void settings_show_read(char *const *environment, bool start);
 
 /* ---- for the tool and tests ---------------------------------------------------------- */

@@ -19,9 +19,8 @@
 static unsigned settled, again;
 static unsigned depth_seen;
 
-static void settle(struct slab *unused)
+static void settle(void)
 {
-    (void)unused;
     depth_seen = context_tls.depth;
     settled++;
     atomic_store(&context_tls.deferred, NULL);
@@ -40,7 +39,17 @@ static void settle_large(void)
 }
 
 /* Instead of the library's. */
-const struct hooks hooks = {.settle_slabs = settle, .settle_large = settle_large};
+static bool due(enum hooks_due what, void *span, size_t blocks)
+{
+    (void)span, (void)blocks;
+    if (what == HOOKS_DUE_SLABS)
+        settle();
+    else
+        settle_large();
+    return true;
+}
+
+const struct hooks hooks = {.due = due};
 
 static int setup(void **unused)
 {

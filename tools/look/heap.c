@@ -297,7 +297,6 @@ static enum heap_found heap_fill_cache(struct heap *heap, uint32_t index, uint64
         .address = address,
         .index = (uint32_t)view_get(v, copy, VIEW_cache_index),
         .flags = (uint32_t)view_get(v, copy, VIEW_cache_flags),
-        .closed = (uint32_t)view_get(v, copy, VIEW_cache_closed),
         .object_size = view_get(v, copy, VIEW_cache_object_size),
         .align = view_get(v, copy, VIEW_cache_align),
         .secret = (uint16_t)view_get(v, copy, VIEW_cache_secret),

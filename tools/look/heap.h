@@ -66,7 +66,7 @@ struct heap_cache {
         shadow; /* of samples alone, which are shown as objects of other caches (src/sample/shadow.h) */
     uint64_t
         shadows; /* its objects in shadow caches; of a shadow cache the bytes of those of others */
-    uint32_t flags, closed;
+    uint32_t flags;
     uint64_t object_size, align;
     uint32_t stride, order, min_order, slab_objects, min_objects, capacity, waste, room, lead;
     bool ctor, marks, link_outside;
