@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * raw.c - the processor's instruction for a system call, with errno as libc's functions have it.
+ * raw.c - the processor's instruction for a system call.
  */
 #include "base/raw.h"
 
@@ -64,21 +64,38 @@ static inline long raw_enter(long number, long a, long b, long c, long d, long e
 
 static inline long raw_enter(long number, long a, long b, long c, long d, long e, long f)
 {
+    int saved = errno;
     long result = syscall(number, a, b, c, d, e, f);
 
-    return result == -1 ? -errno : result;
+    if (result == -1)
+        result = -errno;
+    errno = saved;
+    return result;
 }
 #endif
 
+static inline long raw_enter_libc(long number, long a, long b, long c, long d, long e, long f)
+{
+    int saved = errno;
+    long result = number == SYS_mmap
+                      ? (long)mmap((void *)a, (size_t)b, (int)c, (int)d, (int)e, f) // NOLINT
+                      : munmap((void *)a, (size_t)b);                               // NOLINT
+
+    if (result == -1)
+        result = -errno;
+    errno = saved;
+    return result;
+}
+
 long raw_call6(long number, long a, long b, long c, long d, long e, long f)
 {
-    long result;
+    if (RAW_SANITIZED && (number == SYS_mmap || number == SYS_munmap))
+        return raw_enter_libc(number, a, b, c, d, e, f);
+    return raw_enter(number, a, b, c, d, e, f);
+}
 
-    if (RAW_SANITIZED && number == SYS_mmap)
-        return (long)mmap((void *)a, (size_t)b, (int)c, (int)d, (int)e, f); // NOLINT
-    if (RAW_SANITIZED && number == SYS_munmap)
-        return munmap((void *)a, (size_t)b); // NOLINT
-    result = raw_enter(number, a, b, c, d, e, f);
+long raw_errno(long result)
+{
     if (result >= 0 || result < -4095)
         return result;
     errno = (int)-result;

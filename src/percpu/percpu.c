@@ -41,15 +41,6 @@ enum { /* linux/membarrier.h since 5.10 */
 
 enum { PERCPU_ASKED_LOCKED = 1 }; /* of the words of STOOK_MODE */
 
-static long percpu_membarrier(int command, unsigned flags, int cpu)
-{
-    int saved = errno;
-    long r = raw_call(SYS_membarrier, command, flags, cpu);
-
-    errno = saved;
-    return r;
-}
-
 /* NULL where the process can use sections, else why it cannot. */
 static const char *percpu_refusal(void)
 {
@@ -65,7 +56,7 @@ static const char *percpu_refusal(void)
         return "the C library does not register rseq";
     if (__rseq_size == 0 || percpu_registered_cpu(__rseq_offset) < 0)
         return "the C library has rseq switched off, or the kernel refused it";
-    commands = percpu_membarrier(MEMBARRIER_QUERY, 0, 0);
+    commands = raw_result(SYS_membarrier, MEMBARRIER_QUERY, 0, 0);
     if (commands < 0 || !(commands & MEMBARRIER_RSEQ))
         return "the kernel has no membarrier for rseq, or a sandbox forbids it";
     return NULL;
@@ -81,11 +72,6 @@ static bool percpu_is_wide(void)
 #endif
 }
 
-static __attribute__((cold)) void percpu_isolate(unsigned cpu, void *set)
-{
-    ((uint64_t *)set)[cpu / 64] |= (uint64_t)1 << cpu % 64;
-}
-
 /*
  * The sections take whatever CPU number the kernel gives, and sysfs (a container's imitation) may say
  * too little.  The kernel refuses a mask with fewer bits than there may ever be CPUs.
@@ -94,17 +80,15 @@ static unsigned percpu_count_rows(void)
 {
     unsigned long mask[TOPOLOGY_CPUS_MAX / (8 * sizeof(unsigned long))];
     unsigned rows = topology.simulated ? topology.cpus : PERCPU_ROWS_UNKNOWN;
-    int saved = errno;
 
     for (size_t size = sizeof(mask[0]); !topology.simulated && size <= sizeof(mask);
          size += sizeof(mask[0])) {
-        if (raw_call(SYS_sched_getaffinity, 0, size, mask) >= 0)
+        long error = raw_result(SYS_sched_getaffinity, 0, size, mask);
+        if (error >= 0)
             rows = (unsigned)size * 8;
-        else if (errno == EINVAL)
-            continue;
-        break;
+        if (error != -EINVAL)
+            break;
     }
-    errno = saved;
     return rows > topology.cpus ? rows : topology.cpus;
 }
 
@@ -172,7 +156,7 @@ void percpu_init(void)
                              ? __rseq_offset
                              : (char *)&percpu_unregistered - (char *)__builtin_thread_pointer();
     if (isolated && (percpu.isolated = os_map(TOPOLOGY_CPUS_MAX / 8)) != NULL)
-        (void)parse_list(isolated, TOPOLOGY_CPUS_MAX, percpu_isolate, percpu.isolated);
+        (void)parse_list(isolated, TOPOLOGY_CPUS_MAX, percpu.isolated);
     percpu_slot_init(0); /* no cache's: what is in no slab falls into the slow path */
 }
 
@@ -243,13 +227,13 @@ bool percpu_fence(unsigned cpu)
     if (!percpu_may_fence(cpu))
         return false;
     atomic_fetch_add_explicit(&percpu.fences, 1, memory_order_relaxed);
-    if (percpu_membarrier(MEMBARRIER_RSEQ, MEMBARRIER_FLAG_CPU, (int)cpu) == 0)
+    if (raw_result(SYS_membarrier, MEMBARRIER_RSEQ, MEMBARRIER_FLAG_CPU, cpu) == 0)
         return true;
     /*
      * The process's first fence registers, so that programs that never need one make no such call.
      * A CPU that is offline is no error.  All CPUs: a kernel that does not know FLAG_CPU.
      */
-    (void)percpu_membarrier(MEMBARRIER_REGISTER_RSEQ, 0, 0);
-    return percpu_membarrier(MEMBARRIER_RSEQ, MEMBARRIER_FLAG_CPU, (int)cpu) == 0 ||
-           percpu_membarrier(MEMBARRIER_RSEQ, 0, 0) == 0;
+    (void)raw_result(SYS_membarrier, MEMBARRIER_REGISTER_RSEQ, 0, 0);
+    return raw_result(SYS_membarrier, MEMBARRIER_RSEQ, MEMBARRIER_FLAG_CPU, cpu) == 0 ||
+           raw_result(SYS_membarrier, MEMBARRIER_RSEQ, 0, 0) == 0;
 }
