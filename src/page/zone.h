@@ -53,7 +53,6 @@ struct zone {
     bool unbound;                 /* some of these may come from any node (arena_bind_new()) */
     struct zone_tail tail[ZONE_TAILS];
     struct zone_bits *map;         /* of all blocks of the window */
-    uint32_t meta_parts;           /* runs of bits of metadata: each is a mapping */
     uint32_t clean;                /* free blocks that are mapped and have no dirty page */
     uint32_t clean_left;           /* of these, so many the last search left */
     size_t warm_pages;             /* dirty pages of all its blocks */
@@ -254,12 +253,13 @@ uint32_t zone_unmap_spare(struct zone *zone, uint32_t most, int64_t without);
 void zone_trim(struct zone *zone);
 /*
  * Free blocks are about to be taken: those that are gone are mapped again.  0; ENOMEM or EAGAIN: a limit
- * refuses that, and all is as before; EEXIST: the caller searches again, since some of them are lost for good.
+ * refuses that, and all is as before; EEXIST: the caller searches again, since some of them are lost for good, a run
+ * of neighbours in which something else lies as a whole.
  */
 int zone_remap(struct zone *zone, uint32_t first, uint32_t n);
 /* The same of one block that is gone, and of some behind it if these can be had, too. */
 int zone_remap_step(struct zone *zone, uint32_t first);
-/* Maps a block's metadata, with those of some beside it if these can be had, too: as window_take_meta(). */
+/* Maps a block's metadata, with those of its group if these can be had, too: as window_take_meta(). */
 int zone_map_meta(struct zone *zone, uint32_t index);
 
 /* ---- zone_grow.c: blocks from the window -------------------------------------------------------- */
@@ -290,6 +290,11 @@ void zone_open_tails(struct zone *zone);
  * The pages that are asked for may be used (zone_show()).
  */
 bool zone_take_block(struct zone *zone, enum zone_kind kind, struct zone_cut *cut);
+/*
+ * Where a limit refuses metadata, or access to pages that were never used: free pages of any block that needs nothing of
+ * the kernel.  The block that was refused stays as it was, so any other search would find it again.
+ */
+bool zone_take_ready(struct zone *zone, enum zone_kind kind, struct zone_cut *cut);
 /* A free block with metadata, of a zone that may grow or not, that is of no list then; or NULL.  All of its pages
  * may be used. */
 struct block *zone_set_aside(struct zone *zone, bool grow);

@@ -15,8 +15,8 @@
  * Metadata are mapped for a block when the first slab is cut from it, or when something is first said of a run in
  * it.  Spans have none but their headers: their blocks come from places of their own.  A bit a block (zone->map)
  * says that its metadata are mapped; they stay so until the block is gone, whatever it is used for meanwhile.
- * Each piece is a mapping.  Gaps between pieces are mapped, too, if they are short; the more pieces there
- * are, the longer is what counts as short: a zone of n blocks has at most about sqrt(2 * ZONE_GAP_SHARE * n).
+ * They are mapped for groups of ZONE_META_GROUP blocks, as far as the blocks are the zone's: each piece is a mapping, and
+ * a zone of n blocks has n / (2 * ZONE_META_GROUP) of them at most.
  */
 #include "os/os.h"
 #include "page/window.h"
@@ -26,45 +26,45 @@
 #include <string.h>
 
 enum {
-    ZONE_KEEP_MIN = 32,  /* free blocks that stay mapped at least, */
-    ZONE_KEEP_SHARE = 8, /* or this share of what is in use; blocks go beyond twice as many */
-    ZONE_STEP = 4,       /* of these, one in so many are mapped at a time */
-    ZONE_HOLES = 128,    /* in the whole process; each is a mapping more, and one of metadata */
-    ZONE_HOLE_WIDE = 4,  /* blocks: narrower runs get half of these at most */
-    ZONE_SEAMS = 1024,   /* between neighbours that are two mappings, process-wide */
-    ZONE_META_STEP = 8,  /* blocks: free ones beside the block get theirs in the same call */
-    ZONE_GAP_SHARE = 4,  /* of the number of pieces: gaps of so many blocks are filled */
+    ZONE_KEEP_MIN = 32,   /* free blocks that stay mapped at least, */
+    ZONE_KEEP_SHARE = 8,  /* or this share of what is in use; blocks go beyond twice as many */
+    ZONE_STEP = 4,        /* of these, one in so many are mapped at a time */
+    ZONE_HOLES = 128,     /* in the whole process; each is a mapping more, and one of metadata */
+    ZONE_SEAMS = 1024,    /* between neighbours that are two mappings, process-wide */
+    ZONE_META_GROUP = 16, /* blocks that get their metadata together */
 };
 
-/* ---- the bits of the map: blocks that are gone, and blocks with metadata ---------------------- */
+/* ---- blocks that are gone, and blocks with metadata -------------------------------------------- */
 
-static uint32_t zone_beside(const struct zone *zone, uint32_t index, bool meta)
+static int zone_gone_at(const struct zone *zone, uint32_t index)
 {
-    if (index < zone->first || index >= zone->end)
-        return 0;
-    return meta ? zone_has_meta(zone, index) : zone_is_gone(zone, index);
+    return index >= zone->first && index < zone->end && zone_is_gone(zone, index);
 }
 
-/* How many runs of such bits there are more when [first, first + n) gets them: -1, 0 or 1; fewer when it loses them. */
-static int zone_pieces(const struct zone *zone, uint32_t first, uint32_t n, bool meta)
+/* How many runs of gone blocks there are more when [first, first + n) goes: -1, 0 or 1; fewer when it comes back. */
+static int zone_holes(const struct zone *zone, uint32_t first, uint32_t n)
 {
-    return 1 - (int)zone_beside(zone, first - 1, meta) - (int)zone_beside(zone, first + n, meta);
+    return 1 - zone_gone_at(zone, first - 1) - zone_gone_at(zone, first + n);
 }
 
-/* Blocks, all of which had the bit or all did not, are now the other. */
-static void zone_set(struct zone *zone, uint32_t first, uint32_t n, bool meta, bool set)
+/* Blocks, all of which are gone or none of which is, are now the other. */
+static void zone_set_gone(struct zone *zone, uint32_t first, uint32_t n, bool gone)
 {
-    int pieces = zone_pieces(zone, first, n, meta);
-    uint32_t more = (uint32_t)(set ? pieces : -pieces);
+    int more = zone_holes(zone, first, n);
 
+    for (uint32_t i = first; i < first + n; i++)
+        zone->map[i / 64].gone ^= (uint64_t)1 << i % 64;
+    atomic_fetch_add_explicit(&zone_all.holes, (uint32_t)(gone ? more : -more),
+                              memory_order_relaxed);
+}
+
+/* The same of their metadata: owners of objects read these bits without the lock. */
+static void zone_flip_meta(struct zone *zone, uint32_t first, uint32_t n)
+{
     for (uint32_t i = first; i < first + n; i++) {
-        uint64_t *word = meta ? &zone->map[i / 64].meta : &zone->map[i / 64].gone;
+        uint64_t *word = &zone->map[i / 64].meta;
         __atomic_store_n(word, *word ^ (uint64_t)1 << i % 64, __ATOMIC_RELAXED);
     }
-    if (meta)
-        zone->meta_parts += more;
-    else
-        atomic_fetch_add_explicit(&zone_all.holes, more, memory_order_relaxed);
 }
 
 /* ---- seams ---------------------------------------------------------------------------------- */
@@ -131,10 +131,8 @@ static uint32_t zone_clean_run(const struct zone *zone, uint32_t end, uint32_t m
 
 static bool zone_may_hole(const struct zone *zone, uint32_t first, uint32_t n)
 {
-    uint32_t most = n >= ZONE_HOLE_WIDE ? ZONE_HOLES : ZONE_HOLES / 2;
-
-    return zone_pieces(zone, first, n, false) <= 0 ||
-           atomic_load_explicit(&zone_all.holes, memory_order_relaxed) < most;
+    return zone_holes(zone, first, n) <= 0 ||
+           atomic_load_explicit(&zone_all.holes, memory_order_relaxed) < ZONE_HOLES;
 }
 
 /* Unmaps a run of clean blocks; the lock is dropped meanwhile, the blocks are taken. */
@@ -151,9 +149,9 @@ LOCK_UNCHECKED static void zone_unmap_run(struct zone *zone, uint32_t first, uin
     lock_take(&zone->lock, LOCK_ARENA);
     zone_end_purge(zone);
     if (gone)
-        zone_set(zone, first, n, false, true);
+        zone_set_gone(zone, first, n, true);
     if (meta)
-        zone_set(zone, first, n, true, false);
+        zone_flip_meta(zone, first, n);
     for (uint32_t i = first; i < first + n; i++) {
         if (meta)
             zone_block(i)->meta_high = 0;
@@ -191,7 +189,7 @@ bool zone_unmap_taken(struct zone *zone, uint32_t index)
 {
     if (zone_is_own(zone) || !window_give(index, 1))
         return false;
-    zone_set(zone, index, 1, false, true);
+    zone_set_gone(zone, index, 1, true);
     return true;
 }
 
@@ -207,7 +205,7 @@ __attribute__((cold)) static bool zone_unmap_free(struct zone *zone, uint32_t in
     zone->purged += (size_t)block->ndirty * PAGE_SIZE;
     block->ndirty = 0;
     memset(block->dirty, 0, sizeof(block->dirty));
-    zone_set(zone, index, 1, false, true);
+    zone_set_gone(zone, index, 1, true);
     zone_mark_free(zone, block);
     return true;
 }
@@ -229,7 +227,7 @@ __attribute__((cold)) uint32_t zone_unmap_spare(struct zone *zone, uint32_t most
 /* A mapping anew has no advice, is in core dumps as a whole, and is bound to no node. */
 static void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
 {
-    zone_set(zone, first, n, false, false);
+    zone_set_gone(zone, first, n, false);
     zone->clean += n;
     zone_note_unbound(zone);
     for (uint32_t i = first, end = first + n, run; i < end; i += run) {
@@ -252,31 +250,12 @@ void zone_lose(struct zone *zone, uint32_t i)
     zone_mark_used(zone, block, BLOCK_UNUSED);
     zone->warm_pages -= block->ndirty;
     if (zone_is_gone(zone, i))
-        zone_set(zone, i, 1, false, false);
+        zone_set_gone(zone, i, 1, false);
     else
         (void)window_give(i, 1);
     (void)zone_set_huge(block, block->home);
     zone->opened--;
     pagemap.zone[i] = UINT8_MAX;
-}
-
-/* Loses those of a run that cannot be mapped; false: there were none. */
-static bool zone_lose_some(struct zone *zone, uint32_t first, uint32_t n)
-{
-    bool some = false;
-
-    for (uint32_t i = first; i < first + n; i++) {
-        int error = window_retake(i, 1);
-        if (error == EEXIST) {
-            zone_lose(zone, i);
-            some = true;
-        } else if (error) {
-            break;
-        } else if (!window_give(i, 1)) { /* mapped, then: as well as can be */
-            zone_renew(zone, i, 1);
-        }
-    }
-    return some;
 }
 
 /* The next run of gone blocks in [from, end); its length, or 0. */
@@ -307,8 +286,8 @@ int zone_remap(struct zone *zone, uint32_t first, uint32_t n)
         int error = window_retake(i, run);
         if (!error)
             continue;
-        if (error == EEXIST && !zone_lose_some(zone, i, run))
-            error = ENOMEM;
+        for (uint32_t k = i; error == EEXIST && k < i + run; k++)
+            zone_lose(zone, k);
         zone_undo(zone, first, i);
         return error;
     }
@@ -329,29 +308,10 @@ int zone_remap_step(struct zone *zone, uint32_t first)
 
 /* ---- metadata ------------------------------------------------------------------------------- */
 
-/* The blocks without metadata from `at` on, downwards or up, if there are some behind these and few of these. */
-static uint32_t zone_gap(const struct zone *zone, uint32_t at, int step)
+static bool zone_lacks_meta(const struct zone *zone, uint32_t index)
 {
-    for (uint32_t n = 0; n <= zone->meta_parts / ZONE_GAP_SHARE; n++, at += (uint32_t)step) {
-        if (at < zone->first || at >= zone->end || !zone_owns(zone, at))
-            return 0;
-        if (zone_has_meta(zone, at))
-            return n;
-    }
-    return 0;
-}
-
-/* The rest of the tail that a block came from, which is cut into slabs next, or some free blocks behind the block. */
-static uint32_t zone_meta_end(const struct zone *zone, uint32_t index)
-{
-    const struct zone_tail *tail = &zone->tail[ZONE_DENSE];
-    uint32_t end = index + 1;
-
-    while (end < zone->end && !zone_has_meta(zone, end) &&
-           ((end >= tail->next && end < tail->end) ||
-            (end < index + ZONE_META_STEP && zone_is_free(zone, end))))
-        end++;
-    return end;
+    return index >= zone->first && index < zone->end && zone_owns(zone, index) &&
+           !zone_has_meta(zone, index);
 }
 
 static int zone_map_meta_of(struct zone *zone, uint32_t first, uint32_t end)
@@ -360,15 +320,20 @@ static int zone_map_meta_of(struct zone *zone, uint32_t first, uint32_t end)
 
     if (error)
         return error;
-    zone_set(zone, first, end - first, true, true);
+    zone_flip_meta(zone, first, end - first);
     zone_note_unbound(zone);
     return 0;
 }
 
 int zone_map_meta(struct zone *zone, uint32_t index)
 {
-    uint32_t first = index - zone_gap(zone, index - 1, -1), end = zone_meta_end(zone, index);
-    int error = zone_map_meta_of(zone, first, end += zone_gap(zone, end, 1));
+    uint32_t first = index, end = index + 1;
+    int error;
 
+    while (first % ZONE_META_GROUP != 0 && zone_lacks_meta(zone, first - 1))
+        first--;
+    while (end % ZONE_META_GROUP != 0 && zone_lacks_meta(zone, end))
+        end++;
+    error = zone_map_meta_of(zone, first, end);
     return error && end - first > 1 ? zone_map_meta_of(zone, index, index + 1) : error;
 }

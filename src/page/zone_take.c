@@ -102,17 +102,13 @@ static unsigned zone_cut_end(struct block *block, struct zone_cut *cut)
     return cut->at + cut->ask->pages;
 }
 
-/*
- * Where a limit refuses metadata, or access to pages that were never used: a free block that needs nothing of the
- * kernel.  The block that was refused stays free, so any other search would find it again.
- */
-static bool zone_ready(const struct zone *zone, struct zone_cut *cut)
+/* A free block is cut into runs from here on. */
+static void zone_begin_runs(struct zone *zone, struct block *block, enum zone_kind kind)
 {
-    for (uint32_t i = zone->first; i < zone->end; i++)
-        if (zone_is_free(zone, i) && (!cut->meta || zone_has_meta(zone, i)) &&
-            zone_cut_end(zone_block(i), cut) <= zone_block(i)->shown)
-            return true;
-    return false;
+    zone_mark_used(zone, block, BLOCK_RUNS);
+    block->kind = (uint8_t)kind;
+    zone_advise_runs(zone, block, kind);
+    zone_count_huge(zone, block);
 }
 
 bool zone_take_block(struct zone *zone, enum zone_kind kind, struct zone_cut *cut)
@@ -123,14 +119,31 @@ bool zone_take_block(struct zone *zone, enum zone_kind kind, struct zone_cut *cu
     do
         block = zone_find_block(zone, kind);
     while (block && cut->meta && (error = zone_add_meta(zone, block)) == EEXIST);
-    if (!block ||
-        ((error || !zone_show(block, zone_cut_end(block, cut))) && !zone_ready(zone, cut)))
+    if (!block || error || !zone_show(block, zone_cut_end(block, cut)))
         return false;
-    block = cut->block;
-    zone_mark_used(zone, block, BLOCK_RUNS);
-    block->kind = (uint8_t)kind;
-    zone_advise_runs(zone, block, kind);
-    zone_count_huge(zone, block);
+    zone_begin_runs(zone, block, kind);
+    return true;
+}
+
+/* Finds the pages in a block that is free or cut into runs, and needs nothing of the kernel. */
+static bool zone_ready(const struct zone *zone, struct zone_cut *cut)
+{
+    for (uint32_t i = zone->first; i < zone->end; i++) {
+        struct block *block = zone_block(i);
+        if ((zone_is_free(zone, i) || (zone_has(zone, i) && block->state == BLOCK_RUNS)) &&
+            (!cut->meta || zone_has_meta(zone, i)) && block_may_take_meta(block, cut->granules) &&
+            zone_find(block, cut) && zone_cut_end(block, cut) <= block->shown)
+            return true;
+    }
+    return false;
+}
+
+bool zone_take_ready(struct zone *zone, enum zone_kind kind, struct zone_cut *cut)
+{
+    if (!zone_ready(zone, cut))
+        return false;
+    if (cut->block->state == BLOCK_FREE)
+        zone_begin_runs(zone, cut->block, kind);
     return true;
 }
 
