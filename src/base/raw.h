@@ -47,29 +47,9 @@ static inline int raw_open(const char *path, int flags, unsigned mode)
     return raw_openat(AT_FDCWD, path, flags, mode);
 }
 
-static inline int raw_ftruncate(int fd, off_t size)
-{
-    return (int)raw_call(SYS_ftruncate, fd, size);
-}
-
-static inline uid_t raw_geteuid(void)
-{
-    return (uid_t)raw_call(SYS_geteuid);
-}
-
 static inline int raw_close(int fd)
 {
     return (int)raw_call(SYS_close, fd);
-}
-
-static inline ssize_t raw_read(int fd, void *to, size_t size)
-{
-    return raw_call(SYS_read, fd, to, size);
-}
-
-static inline ssize_t raw_pread(int fd, void *to, size_t size, off_t at)
-{
-    return raw_call(SYS_pread64, fd, to, size, at);
 }
 
 static inline ssize_t raw_write(int fd, const void *from, size_t size)

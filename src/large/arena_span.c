@@ -214,10 +214,8 @@ void arena_span_advise(void *at, size_t blocks, bool huge)
 void arena_span_moved(void *from, void *to, size_t blocks)
 {
     for (size_t i = 0; i < blocks; i++) {
-        struct block *block = zone_block(pagemap_index(to) + (uint32_t)i);
         const struct block *source = zone_block(pagemap_index(from) + (uint32_t)i);
-        if (block->huge != source->huge)
-            block->huge = source->huge;
+        (void)zone_set_huge(zone_block(pagemap_index(to) + (uint32_t)i), source->huge);
     }
 }
 

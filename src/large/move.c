@@ -116,21 +116,17 @@ static struct block *move_source(struct zone *zone)
 unsigned move_block(struct zone *zone, uint32_t to)
 {
     struct block *block = zone_block(to), *source;
-    int32_t had = block->far;
     unsigned moved;
-    uint32_t from;
 
     if (atomic_load_explicit(&zone_all.unmovable, memory_order_relaxed) ||
-        !move_is_like_others(block) || (source = move_source(zone)) == NULL)
+        !move_is_like_others(block) || !(block->moved || zone_may_split()) ||
+        (source = move_source(zone)) == NULL)
         return 0;
-    from = zone_block_index(source);
-    if (!zone_set_far(zone, to, source->far + (int32_t)(from - to)))
-        return 0;
-    if (!move_range(pagemap_block(from), pagemap_block(to), BLOCK_SIZE)) {
+    if (!move_range(pagemap_block(zone_block_index(source)), pagemap_block(to), BLOCK_SIZE)) {
         atomic_store_explicit(&zone_all.unmovable, true, memory_order_relaxed);
-        (void)zone_set_far(zone, to, had);
         return 0;
     }
+    zone_set_moved(block, true);
     moved = source->ndirty;
     zone_mark_used(zone, source, BLOCK_SPAN);
     memset(source->dirty, 0, sizeof(source->dirty));

@@ -42,7 +42,7 @@ struct block {
     bool huge; /* huge pages were asked for; else they were refused, or nothing was said */
     bool home; /* `huge` of the blocks around it: another value splits a mapping */
     uint32_t meta_hint, meta_high; /* granules: search start, one past the highest ever used */
-    int32_t far;        /* blocks from here to where its pages were first mapped (zone_set_far()) */
+    bool moved;                    /* its pages were first mapped elsewhere: that, too */
     uint64_t span_note; /* of the span that begins here, if one was ever written (arena_note()) */
 };
 _Static_assert(sizeof(struct block) <= BLOCK_HEADER,

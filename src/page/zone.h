@@ -79,12 +79,12 @@ struct zones {
     size_t reserve_pages; /* the setting */
     bool learns;          /* it is not set: limits begin low */
     enum zone_huge huge;
-    _Atomic bool noted;      /* arena_set_note() */
-    bool bind;               /* zones' memory comes from their nodes */
-    _Atomic uint32_t splits; /* mappings that advice on single blocks has made, about */
-    _Atomic uint32_t holes;  /* runs of blocks that are gone */
-    _Atomic uint32_t seams;  /* neighbours that are two mappings, since their pages moved there */
-    _Atomic bool unmovable;  /* the kernel moves no pages */
+    _Atomic bool noted; /* arena_set_note() */
+    bool bind;          /* zones' memory comes from their nodes */
+    _Atomic uint32_t
+        splits; /* blocks that are unlike those around them: their advice, or where their pages are from */
+    _Atomic uint32_t holes; /* runs of blocks that are gone */
+    _Atomic bool unmovable; /* the kernel moves no pages */
     struct zone zone[ZONE_COUNT_MAX];
 };
 extern struct zones zone_all __attribute__((visibility("hidden")));
@@ -205,8 +205,9 @@ static inline void zone_note_unbound(struct zone *zone)
 void zone_file(struct zone *zone, struct block *block);
 void zone_mark_free(struct zone *zone, struct block *block);
 void zone_mark_used(struct zone *zone, struct block *block, enum block_state state);
-/* Advice on single blocks may still split mappings. */
+/* Single blocks may still split mappings: by advice, or by pages that moved there (large/move.c). */
 bool zone_may_split(void);
+void zone_set_moved(struct block *block, bool moved);
 /* The block has huge pages from here on, or none, once the kernel is told; false: that is so already. */
 bool zone_set_huge(struct block *block, bool huge);
 /* The same of blocks that are in use, and the kernel is told; what is so already costs no call. */
@@ -237,8 +238,6 @@ void zone_purge_more(struct zone *zone);
 
 /* ---- zone_space.c: what of its blocks and of their metadata is mapped --------------------------- */
 
-/* The block's pages come from so many blocks further on; false: that would be a mapping too many (block->far). */
-bool zone_set_far(struct zone *zone, uint32_t index, int32_t far);
 /* Something else lies in a free block's place or its metadata's: it is no block any more. */
 void zone_lose(struct zone *zone, uint32_t index);
 /* Unmaps clean blocks but for so many, as far as can be.  Drops the lock meanwhile. */
@@ -259,7 +258,7 @@ void zone_trim(struct zone *zone);
 int zone_remap(struct zone *zone, uint32_t first, uint32_t n);
 /* The same of one block that is gone, and of some behind it if these can be had, too. */
 int zone_remap_step(struct zone *zone, uint32_t first);
-/* Maps a block's metadata, with those of its group if these can be had, too: as window_take_meta(). */
+/* Maps a block's metadata, with those of its group if these can be had, too: as window_map(). */
 int zone_map_meta(struct zone *zone, uint32_t index);
 
 /* ---- zone_grow.c: blocks from the window -------------------------------------------------------- */

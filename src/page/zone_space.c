@@ -67,33 +67,14 @@ static void zone_flip_meta(struct zone *zone, uint32_t first, uint32_t n)
     }
 }
 
-/* ---- seams ---------------------------------------------------------------------------------- */
-
-/* Each block knows where its pages come from (large/move.c): neighbours whose pages come from neighbours are one
- * mapping.  Neighbours of a block with pages from so far away that make two mappings with it: 0 to 2. */
-static unsigned zone_seams(const struct zone *zone, uint32_t index, int32_t far)
+static int zone_map(uint32_t first, uint32_t n)
 {
-    unsigned seams = 0;
-
-    if (index > zone->first)
-        seams += __atomic_load_n(&zone_block(index - 1)->far, __ATOMIC_RELAXED) != far;
-    if (index + 1 < zone->end)
-        seams += __atomic_load_n(&zone_block(index + 1)->far, __ATOMIC_RELAXED) != far;
-    return seams;
+    return window_map(pagemap_block(first), (size_t)n << BLOCK_SHIFT);
 }
 
-/* False: that would be a mapping too many. */
-bool zone_set_far(struct zone *zone, uint32_t index, int32_t far)
+static bool zone_unmap_blocks(uint32_t first, uint32_t n)
 {
-    struct block *block = zone_block(index);
-    uint32_t more = zone_seams(zone, index, far) - zone_seams(zone, index, block->far);
-
-    if ((int32_t)more > 0 &&
-        atomic_load_explicit(&zone_all.seams, memory_order_relaxed) + more > ZONE_SEAMS)
-        return false;
-    atomic_fetch_add_explicit(&zone_all.seams, more, memory_order_relaxed);
-    __atomic_store_n(&block->far, far, __ATOMIC_RELAXED);
-    return true;
+    return window_unmap(pagemap_block(first), (size_t)n << BLOCK_SHIFT);
 }
 
 /* ---- giving back ---------------------------------------------------------------------------- */
@@ -144,8 +125,8 @@ LOCK_UNCHECKED static void zone_unmap_run(struct zone *zone, uint32_t first, uin
         zone_mark_used(zone, zone_block(i), BLOCK_SPAN);
     zone_begin_purge(zone);
     lock_drop(&zone->lock, LOCK_ARENA);
-    gone = window_give(first, n);
-    meta = gone && meta && window_give_meta(first, n);
+    gone = zone_unmap_blocks(first, n);
+    meta = gone && meta && window_unmap(pagemap_meta(first), (size_t)n * BLOCK_META);
     lock_take(&zone->lock, LOCK_ARENA);
     zone_end_purge(zone);
     if (gone)
@@ -187,7 +168,7 @@ void zone_trim(struct zone *zone)
 
 bool zone_unmap_taken(struct zone *zone, uint32_t index)
 {
-    if (zone_is_own(zone) || !window_give(index, 1))
+    if (zone_is_own(zone) || !zone_unmap_blocks(index, 1))
         return false;
     zone_set_gone(zone, index, 1, true);
     return true;
@@ -198,7 +179,7 @@ __attribute__((cold)) static bool zone_unmap_free(struct zone *zone, uint32_t in
 {
     struct block *block = zone_block(index);
 
-    if (!zone_may_hole(zone, index, 1) || !window_give(index, 1))
+    if (!zone_may_hole(zone, index, 1) || !zone_unmap_blocks(index, 1))
         return false;
     zone_mark_used(zone, block, BLOCK_SPAN);
     zone->warm_pages -= block->ndirty;
@@ -233,8 +214,7 @@ static void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
     for (uint32_t i = first, end = first + n, run; i < end; i += run) {
         bool huge = zone_block(i)->huge;
         for (run = 0; i + run < end && zone_block(i + run)->huge == huge; run++) {
-            if (zone_block(i + run)->far != 0)
-                (void)zone_set_far(zone, i + run, 0);
+            zone_set_moved(zone_block(i + run), false);
             zone_block(i + run)->shown = BLOCK_PAGES;
         }
         if (huge ||
@@ -252,7 +232,7 @@ void zone_lose(struct zone *zone, uint32_t i)
     if (zone_is_gone(zone, i))
         zone_set_gone(zone, i, 1, false);
     else
-        (void)window_give(i, 1);
+        (void)zone_unmap_blocks(i, 1);
     (void)zone_set_huge(block, block->home);
     zone->opened--;
     pagemap.zone[i] = UINT8_MAX;
@@ -274,7 +254,7 @@ static uint32_t zone_gone_run(const struct zone *zone, uint32_t *from, uint32_t 
 static void zone_undo(struct zone *zone, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first, n; (n = zone_gone_run(zone, &i, end)) > 0; i += n)
-        if (!window_give(i, n))
+        if (!zone_unmap_blocks(i, n))
             zone_renew(zone, i, n);
 }
 
@@ -283,7 +263,7 @@ int zone_remap(struct zone *zone, uint32_t first, uint32_t n)
     uint32_t end = first + n, run;
 
     for (uint32_t i = first; (run = zone_gone_run(zone, &i, end)) > 0; i += run) {
-        int error = window_retake(i, run);
+        int error = zone_map(i, run);
         if (!error)
             continue;
         for (uint32_t k = i; error == EEXIST && k < i + run; k++)
@@ -316,10 +296,12 @@ static bool zone_lacks_meta(const struct zone *zone, uint32_t index)
 
 static int zone_map_meta_of(struct zone *zone, uint32_t first, uint32_t end)
 {
-    int error = window_take_meta(first, end - first);
+    size_t size = (size_t)(end - first) * BLOCK_META;
+    int error = window_map(pagemap_meta(first), size);
 
     if (error)
         return error;
+    os_dump(pagemap_meta(first), size, false); /* it is not the program's */
     zone_flip_meta(zone, first, end - first);
     zone_note_unbound(zone);
     return 0;

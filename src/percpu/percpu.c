@@ -110,24 +110,13 @@ static __attribute__((cold, noinline)) unsigned percpu_count_digits(void)
     return *digit && digits > 0 ? digits * 4 : UINT32_MAX;
 }
 
-static bool percpu_is_limited(void)
-{
-    os_read_limits();
-    return os_space_limit() < SIZE_MAX || os_is_data_limited();
-}
-
-static size_t percpu_areas_size(void)
-{
-    return ((size_t)percpu.rows + 2) * PERCPU_AREA_SIZE;
-}
-
 /*
  * One mapping for all rows.  Huge pages would make the areas of CPUs that are hardly used resident;
  * core dumps have the program's own memory, and not these.
  */
 static void percpu_init_areas(void)
 {
-    size_t size = percpu_areas_size();
+    size_t size = ((size_t)percpu.rows + 2) * PERCPU_AREA_SIZE;
     char *base = os_map(size);
 
     if (!base)
@@ -142,7 +131,8 @@ void percpu_init(void)
     const char *refusal = percpu_refusal(), *isolated = setting_text(SETTING_ISOLATED_CPUS);
 
     percpu.rows = percpu_count_rows();
-    if (percpu_is_limited()) {
+    os_read_limits();
+    if (os_space_limit() < SIZE_MAX || os_is_data_limited()) {
         unsigned rows = percpu_count_digits();
         rows = rows > topology.cpus ? rows : topology.cpus;
         percpu.rows = rows < percpu.rows ? rows : percpu.rows;
