@@ -157,23 +157,21 @@ static void arena_span_loosen(uint32_t at, uint32_t n)
 static size_t arena_span_take(struct zone *zone, uint32_t at, uint32_t n)
 {
     size_t dirty = 0;
-    uint64_t clean[ARENA_SPAN_MOVED / 64] = {0};
 
+    for (uint32_t i = 0; i < n; i++)
+        if (zone_block(at + i)->state != BLOCK_UNUSED) /* of new ones nothing is written */
+            zone_mark_used(zone, zone_block(at + i), BLOCK_SPAN);
     for (uint32_t i = 0; i < n; i++) {
         struct block *block = zone_block(at + i);
         unsigned warm = 0;
-        if (block->state != BLOCK_UNUSED) { /* of new ones nothing is written */
-            zone_mark_used(zone, block, BLOCK_SPAN);
+        if (block->state != BLOCK_UNUSED) {
             warm = block_take(block, 0, BLOCK_PAGES);
             block->longest = 0;
         }
-        dirty += warm;
         if (warm == 0 && i < ARENA_SPAN_MOVED)
-            clean[i / 64] |= (uint64_t)1 << i % 64;
+            warm = move_block(zone, at + i);
+        dirty += warm;
     }
-    for (uint32_t i = 0; i < n && i < ARENA_SPAN_MOVED; i++)
-        if (clean[i / 64] >> i % 64 & 1)
-            dirty += move_block(zone, at + i);
     zone_account_take(zone, (size_t)n * BLOCK_PAGES, dirty);
     return dirty;
 }

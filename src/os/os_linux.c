@@ -209,9 +209,7 @@ uint64_t os_random(void)
         memcpy(&value, (const void *)getauxval(AT_RANDOM), sizeof(value)); // NOLINT
         value ^= (atomic_fetch_add(&calls, 1) + 1) * 0x9e3779b97f4a7c15u ^ (uint64_t)raw_getpid()
                                                                                << 32;
-        value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
-        value = (value ^ value >> 27) * 0x94d049bb133111ebu;
-        value ^= value >> 31;
+        value = os_mix(value);
     }
     return value;
 }

@@ -11,6 +11,7 @@
 #include "base/settings.h"
 #include "os/os.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,24 +179,29 @@ static void topology_read_online(struct topology *t, char buf[TOPOLOGY_TEXT])
 }
 
 /*
- * How many CPUs this thread may run on.  The kernel's mask has none that is offline: if it has all CPUs that may
- * ever be, these are online, and true is returned.
+ * How many CPUs this thread may run on, and how many there may ever be: the kernel refuses a mask with fewer bits.  It
+ * has no CPU that is offline: if it has all CPUs that may ever be, these are online, and true is returned.
  */
 static bool topology_read_limits(struct topology *t)
 {
-    uint64_t mask[TOPOLOGY_WORDS];
-    long bytes = raw_result(SYS_sched_getaffinity, 0, sizeof(mask), mask);
-    unsigned words = bytes > 0 ? (unsigned)bytes / sizeof(mask[0]) : 0, missing = 0;
+    uint64_t mask[TOPOLOGY_WORDS] = {0};
+    unsigned words = 0, missing = 0;
+    long error = -EINVAL;
 
-    for (unsigned i = 0; i < words; i++)
-        t->allowed_cpus += (unsigned)__builtin_popcountll(mask[i]);
-    if (t->cpus == 0) { /* no sysfs: the kernel's mask is as long as its CPU table */
-        t->cpus = bytes > 0 ? (unsigned)bytes * 8 : 1;
+    while (error == -EINVAL && words < TOPOLOGY_WORDS) {
+        words++;
+        error = raw_result(SYS_sched_getaffinity, 0, words * sizeof(mask[0]), mask);
+    }
+    t->mask_cpus = error >= 0 ? 64 * words : 0;
+    if (t->cpus == 0) { /* no sysfs */
+        t->cpus = t->mask_cpus > 0 ? t->mask_cpus : 1;
         for (unsigned cpu = 0; cpu < t->cpus; cpu++)
             t->possible_cpus[cpu / 64] |= (uint64_t)1 << cpu % 64;
     }
-    for (unsigned i = 0; i < TOPOLOGY_WORDS; i++)
-        missing += (t->possible_cpus[i] & ~(i < words ? mask[i] : 0)) != 0;
+    for (unsigned i = 0; i < TOPOLOGY_WORDS; i++) {
+        t->allowed_cpus += (unsigned)__builtin_popcountll(mask[i]);
+        missing += (t->possible_cpus[i] & ~mask[i]) != 0;
+    }
     return missing == 0;
 }
 

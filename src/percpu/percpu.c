@@ -10,7 +10,6 @@
 #include "os/topology.h"
 #include "os/vdso.h"
 
-#include <errno.h>
 #include <string.h>
 #if defined(__x86_64__) && __has_include(<sys/platform/x86.h>)
 #include <sys/platform/x86.h>
@@ -74,26 +73,17 @@ static bool percpu_is_wide(void)
 
 /*
  * The sections take whatever CPU number the kernel gives, and sysfs (a container's imitation) may say
- * too little.  The kernel refuses a mask with fewer bits than there may ever be CPUs.
+ * too little.
  */
 static unsigned percpu_count_rows(void)
 {
-    unsigned long mask[TOPOLOGY_CPUS_MAX / (8 * sizeof(unsigned long))];
-    unsigned rows = topology.simulated ? topology.cpus : PERCPU_ROWS_UNKNOWN;
+    unsigned rows = topology.mask_cpus > 0 ? topology.mask_cpus : PERCPU_ROWS_UNKNOWN;
 
-    for (size_t size = sizeof(mask[0]); !topology.simulated && size <= sizeof(mask);
-         size += sizeof(mask[0])) {
-        long error = raw_result(SYS_sched_getaffinity, 0, size, mask);
-        if (error >= 0)
-            rows = (unsigned)size * 8;
-        if (error != -EINVAL)
-            break;
-    }
-    return rows > topology.cpus ? rows : topology.cpus;
+    return topology.simulated || rows < topology.cpus ? topology.cpus : rows;
 }
 
 /*
- * The same by the digits of a mask, each of which stands for 4 CPUs.  The call above counts in steps of 64.  Under a
+ * The same by the digits of a mask, each of which stands for 4 CPUs.  Masks have a multiple of 64.  Under a
  * limit, areas of CPUs that cannot be would be most of the address space that a process starts with.
  */
 static __attribute__((cold, noinline)) unsigned percpu_count_digits(void)
