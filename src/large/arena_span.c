@@ -146,7 +146,7 @@ static int64_t arena_span_search(struct zone *zone, uint32_t n, uint32_t align)
 }
 
 /* A program may touch little of a span.  Without the lock: the blocks are its owner's. */
-static void arena_span_loosen(uint32_t at, uint32_t n)
+static void arena_span_unadvise_huge(uint32_t at, uint32_t n)
 {
     for (uint32_t i = 0; zone_all.huge == ZONE_HUGE_FULL && i < n; i++)
         if (zone_block(at + i)->huge)
@@ -196,7 +196,7 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
     }
     dirty = arena_span_take(zone, (uint32_t)at, n);
     lock_drop(&zone->lock, LOCK_ARENA);
-    arena_span_loosen((uint32_t)at, n);
+    arena_span_unadvise_huge((uint32_t)at, n);
     if (zeroed)
         *zeroed = dirty == 0;
     return pagemap_block((uint32_t)at);
@@ -326,6 +326,6 @@ bool arena_span_extend(void *span, size_t blocks, size_t more)
         arena_span_take(zone, at, (uint32_t)more);
     lock_drop(&zone->lock, LOCK_ARENA);
     if (taken)
-        arena_span_loosen(at, (uint32_t)more);
+        arena_span_unadvise_huge(at, (uint32_t)more);
     return taken;
 }

@@ -198,10 +198,9 @@ size_t large_size(const void *object)
 
 size_t large_bytes(const void *object)
 {
-    struct extent extent = begin_find(object);
-    const struct outside *outside = extent.pages > 0 ? NULL : outside_of(object);
+    uint32_t pages = begin_find(object).pages;
 
-    return outside ? outside->bytes : (size_t)extent.pages * PAGE_SIZE;
+    return pages > 0 ? (size_t)pages * PAGE_SIZE : large_size(object);
 }
 
 const struct large_note *large_note(const void *object)

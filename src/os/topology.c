@@ -105,7 +105,7 @@ static void topology_sort(const struct topology *t, unsigned node, uint8_t near[
     }
 }
 
-void topology_settle(struct topology *t)
+void topology_derive(struct topology *t)
 {
     unsigned memories = (unsigned)__builtin_popcountll(t->memory_nodes);
     uint64_t online = 0;
@@ -244,7 +244,7 @@ void topology_init(void)
         topology_set_one_node(&topology, 1);
     else
         topology_read_all_nodes(&topology, 0, buf);
-    topology_settle(&topology);
+    topology_derive(&topology);
 }
 
 /* ---- changes while threads run -------------------------------------------------------------- */
@@ -300,6 +300,6 @@ __attribute__((cold)) unsigned topology_reread(void)
                 topology.distance[a][b] = now.distance[a][b];
     topology.online_nodes = now.online_nodes;
     topology.memory_nodes = now.memory_nodes;
-    topology_settle(&topology);
+    topology_derive(&topology);
     return changed;
 }

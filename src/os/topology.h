@@ -59,7 +59,7 @@ void topology_init(void);
 unsigned topology_quota(void);
 
 /* Homes and orders, from nodes, memory and distances; all CPUs are online where none is said to be. */
-void topology_settle(struct topology *t);
+void topology_derive(struct topology *t);
 
 /*
  * Reads anew what the kernel states, and lets the tables follow.  What no table has room for is left

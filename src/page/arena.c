@@ -112,7 +112,7 @@ static bool arena_cut_ready(struct zone *zone, enum zone_kind kind, struct zone_
 /* Under the lock.  False without memory. */
 static bool arena_take(struct zone *zone, struct zone_cut *cut, bool *zeroed)
 {
-    enum zone_kind kind = cut->ask->dense ? ZONE_DENSE : ZONE_LOOSE;
+    enum zone_kind kind = cut->ask->dense ? ZONE_DENSE : ZONE_SPARSE;
 
     if (!arena_cut(zone, kind, cut) && !arena_cut_free(zone, kind, cut) &&
         !arena_cut(zone, !kind, cut) && !arena_cut_ready(zone, kind, cut))

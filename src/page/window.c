@@ -127,30 +127,21 @@ bool window_unmap(void *address, size_t size)
     return done;
 }
 
-/* Maps a part for blocks [first, first + n), next to what its side has of it. */
-static int window_cover(enum window_part part, uint32_t first, uint32_t n, bool top)
-{
-    size_t *at = &window.side[top].at[part];
-    size_t to = top ? first * window_bytes[part] / window.page * window.page
-                    : window_round((first + n) * window_bytes[part], window.page);
-    size_t begin = top ? to : *at, end = top ? *at : to;
-    int error;
-
-    if (begin >= end)
-        return 0;
-    error = window_map(window.part[part] + begin, end - begin);
-    if (!error)
-        *at = to;
-    return error;
-}
-
-/* All parts that lookups read. */
+/* Maps all parts that lookups read for blocks [first, first + n), next to what their side has of them. */
 static int window_cover_map(uint32_t first, uint32_t n, bool top)
 {
     int error = 0;
 
-    for (unsigned part = 0; !error && part < WINDOW_PARTS; part++)
-        error = window_cover(part, first, n, top);
+    for (unsigned part = 0; !error && part < WINDOW_PARTS; part++) {
+        size_t *at = &window.side[top].at[part];
+        size_t to = top ? first * window_bytes[part] / window.page * window.page
+                        : window_round((first + n) * window_bytes[part], window.page);
+        size_t begin = top ? to : *at, end = top ? *at : to;
+        if (begin < end)
+            error = window_map(window.part[part] + begin, end - begin);
+        if (begin < end && !error)
+            *at = to;
+    }
     return error;
 }
 

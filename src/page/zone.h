@@ -21,9 +21,9 @@ enum {
 
 /*
  * What a block is cut for.  Dense: slabs of small objects, which write to every page they have; huge
- * pages are asked for where these lie.  Loose: all else, of which a program may touch little.
+ * pages are asked for where these lie.  Sparse: all else, of which a program may touch little.
  */
-enum zone_kind { ZONE_LOOSE, ZONE_DENSE, ZONE_KINDS };
+enum zone_kind { ZONE_SPARSE, ZONE_DENSE, ZONE_KINDS };
 
 /* Zones grow for either kind, and for spans, at places of their own: spans need no metadata. */
 enum zone_growth { ZONE_SPANS = ZONE_KINDS, ZONE_TAILS };
@@ -164,7 +164,7 @@ static inline uint64_t zone_free_word(const struct zone *zone, uint32_t word)
 {
     const struct zone_bits *bits = &zone->map[word];
 
-    return (bits->free[ZONE_LOOSE] | bits->free[ZONE_DENSE]) & ~bits->gone;
+    return (bits->free[ZONE_SPARSE] | bits->free[ZONE_DENSE]) & ~bits->gone;
 }
 
 static inline bool zone_is_free(const struct zone *zone, uint32_t index)
