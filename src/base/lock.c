@@ -9,7 +9,6 @@
 #include "base/raw.h"
 #include "base/report.h"
 
-#include <errno.h>
 #include <limits.h>
 
 enum {
@@ -39,7 +38,7 @@ static bool lock_cas(struct lock *lock, uint32_t from, uint32_t to)
 }
 
 /*
- * Drepper's "Futexes are tricky", mutex 2, with a short spin first.  errno is the caller's.
+ * Drepper's "Futexes are tricky", mutex 2, with a short spin first.
  *
  * The word stays FORK until the fork ends, so a thread that finds it so gives up, or sleeps on
  * FORK_AWAITED.  A wake-up reaches one thread: if that one finds a fork, it wakes the others, which sleep
@@ -47,8 +46,7 @@ static bool lock_cas(struct lock *lock, uint32_t from, uint32_t to)
  */
 bool lock_wait(struct lock *lock, bool through)
 {
-    int saved = errno;
-    bool slept = false, taken = true;
+    bool slept = false;
 
     for (int i = 0; i < LOCK_SPINS && !lock_has_fork(lock); i++) {
         cpu_relax();
@@ -61,28 +59,21 @@ bool lock_wait(struct lock *lock, bool through)
         bool fork = word >= LOCK_FORK;
         uint32_t sleep = fork ? LOCK_FORK_AWAITED : LOCK_AWAITED;
         if (word == LOCK_FREE && lock_cas(lock, LOCK_FREE, LOCK_AWAITED))
-            break;
+            return true;
         if (fork && slept)
             raw_wake(&lock->word, INT_MAX);
-        if (fork && !through) {
-            taken = false;
-            break;
-        }
+        if (fork && !through)
+            return false;
         slept = !fork;
         if (word != LOCK_FREE && (word == sleep || lock_cas(lock, word, sleep)))
             raw_wait(&lock->word, sleep, 0);
     }
-    errno = saved;
-    return taken;
 }
 
 void lock_wake(struct lock *lock, uint32_t word)
 {
-    int saved = errno;
-
     if (word != LOCK_FORK)
         raw_wake(&lock->word, word == LOCK_FORK_AWAITED ? INT_MAX : 1);
-    errno = saved;
 }
 
 static _Atomic uint32_t lock_blocking; /* threads between lock_begin_blocking() and its end */
@@ -135,13 +126,11 @@ void lock_mark_fork(struct lock *lock)
 void lock_pause(unsigned turn)
 {
     static _Atomic uint32_t never;
-    int saved = errno;
 
     if (turn < LOCK_YIELDS)
-        (void)raw_call(SYS_sched_yield);
+        (void)raw_result(SYS_sched_yield);
     else
         raw_wait(&never, 0, LOCK_NAP);
-    errno = saved;
 }
 
 #ifdef STOOK_ASSERTIONS

@@ -7,13 +7,10 @@
 #include "base/context.h"
 #include "base/raw.h"
 
-#include <errno.h>
-
 bool once_begin(struct once *once)
 {
     uintptr_t self = (uintptr_t)context_self();
     uint32_t state = ONCE_NONE;
-    int saved = errno;
 
     if (atomic_compare_exchange_strong_explicit(&once->state, &state, ONCE_RUNNING,
                                                 memory_order_acquire, memory_order_acquire)) {
@@ -28,16 +25,12 @@ bool once_begin(struct once *once)
             raw_wait(&once->state, ONCE_AWAITED, 0);
         state = atomic_load_explicit(&once->state, memory_order_acquire);
     }
-    errno = saved;
     return false;
 }
 
 void once_end(struct once *once)
 {
-    int saved = errno;
-
     /* Release: all that was done. */
     if (atomic_exchange_explicit(&once->state, ONCE_DONE, memory_order_release) == ONCE_AWAITED)
         raw_wake(&once->state, INT32_MAX);
-    errno = saved;
 }

@@ -6,7 +6,6 @@
 #include "base/parse.h"
 
 #include <signal.h>
-#include <stdint.h>
 #include <string.h>
 
 static unsigned parse_digit(char c)
@@ -80,7 +79,7 @@ int parse_signal(const char *text)
     return 0;
 }
 
-int parse_list(const char *text, unsigned end, void (*each)(unsigned number, void *arg), void *arg)
+int parse_list(const char *text, unsigned end, uint64_t *set)
 {
     int highest = -1;
 
@@ -93,8 +92,8 @@ int parse_list(const char *text, unsigned end, void (*each)(unsigned number, voi
         if (!text || last < first || last >= end)
             return -1;
         for (unsigned n = (unsigned)first; n <= last; n++) {
-            if (each)
-                each(n, arg);
+            if (set)
+                set[n / 64] |= (uint64_t)1 << n % 64;
             if ((int)n > highest)
                 highest = (int)n;
         }

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* "64M", "2G", "4096" (K, M, G; either case); false, and *size stays, where it is none of these. */
 bool parse_size(const char *text, size_t *size);
@@ -18,11 +19,11 @@ bool parse_number(const char *text, size_t *number);
 int parse_signal(const char *text);
 
 /*
- * "0-3,8": calls `each`, which may be NULL, with every number of the list, all of them below `end`.
- * Returns the highest, or -1 where the text is no such list or names no number.  The part before a
- * mistake has been passed on by then.
+ * "0-3,8": sets the bits of all numbers of the list, each of them below `end`, in `set`, which may be NULL.
+ * Returns the highest, or -1 where the text is no such list or names no number.  Bits of the part before a
+ * mistake are set by then.
  */
-int parse_list(const char *text, unsigned end, void (*each)(unsigned number, void *arg), void *arg);
+int parse_list(const char *text, unsigned end, uint64_t *set);
 
 /*
  * The kernel's slab_debug syntax: blocks with a semicolon between them, each letters, and names with a comma

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * raw.c - the processor's instruction for a system call, with errno as libc's functions have it.
+ * raw.c - the processor's instruction for a system call.
  */
 #include "base/raw.h"
 
@@ -42,43 +42,43 @@ static inline long raw_enter(long number, long a, long b, long c, long d, long e
                      : "memory");
     return x0;
 }
-#elif defined(__riscv)
-static inline long raw_enter(long number, long a, long b, long c, long d, long e, long f)
-{
-    register long a7 __asm__("a7") = number;
-    register long a0 __asm__("a0") = a;
-    register long a1 __asm__("a1") = b;
-    register long a2 __asm__("a2") = c;
-    register long a3 __asm__("a3") = d;
-    register long a4 __asm__("a4") = e;
-    register long a5 __asm__("a5") = f;
-
-    __asm__ volatile("ecall"
-                     : "+r"(a0)
-                     : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5)
-                     : "memory");
-    return a0;
-}
 #else
 #include <unistd.h>
 
 static inline long raw_enter(long number, long a, long b, long c, long d, long e, long f)
 {
+    int saved = errno;
     long result = syscall(number, a, b, c, d, e, f);
 
-    return result == -1 ? -errno : result;
+    if (result == -1)
+        result = -errno;
+    errno = saved;
+    return result;
 }
 #endif
 
+static inline long raw_enter_libc(long number, long a, long b, long c, long d, long e, long f)
+{
+    int saved = errno;
+    long result = number == SYS_mmap
+                      ? (long)mmap((void *)a, (size_t)b, (int)c, (int)d, (int)e, f) // NOLINT
+                      : munmap((void *)a, (size_t)b);                               // NOLINT
+
+    if (result == -1)
+        result = -errno;
+    errno = saved;
+    return result;
+}
+
 long raw_call6(long number, long a, long b, long c, long d, long e, long f)
 {
-    long result;
+    if (RAW_SANITIZED && (number == SYS_mmap || number == SYS_munmap))
+        return raw_enter_libc(number, a, b, c, d, e, f);
+    return raw_enter(number, a, b, c, d, e, f);
+}
 
-    if (RAW_SANITIZED && number == SYS_mmap)
-        return (long)mmap((void *)a, (size_t)b, (int)c, (int)d, (int)e, f); // NOLINT
-    if (RAW_SANITIZED && number == SYS_munmap)
-        return munmap((void *)a, (size_t)b); // NOLINT
-    result = raw_enter(number, a, b, c, d, e, f);
+long raw_errno(long result)
+{
     if (result >= 0 || result < -4095)
         return result;
     errno = (int)-result;

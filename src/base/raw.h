@@ -6,7 +6,8 @@
  * are points of cancellation: a thread that ended there would leave locks held and slots closed.  So src/ calls
  * those alone that tests/support/libc_calls.def lists, each with the reason.
  *
- * What raw_call() returns and how it sets errno is as in libc.
+ * What raw_call() returns and how it sets errno is as in libc.  raw_result() leaves errno, and returns the negative
+ * number of an error.
  */
 #ifndef STOOK_BASE_RAW_H
 #define STOOK_BASE_RAW_H
@@ -27,11 +28,14 @@
 /* Tests put their own before it, to refuse calls (tests/support/faults.h). */
 long raw_call6(long number, long a, long b, long c, long d, long e, long f)
     __attribute__((visibility("hidden")));
+/* What a function of libc's returns for that, with errno. */
+long raw_errno(long result);
 
-/* raw_call(SYS_name, up to six numbers or addresses) */
+/* raw_call(SYS_name, up to six numbers or addresses), raw_result() likewise */
 #define RAW_CALL(number, a, b, c, d, e, f, ...)                                                    \
     raw_call6((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
-#define raw_call(...) RAW_CALL(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0)
+#define raw_result(...) RAW_CALL(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0)
+#define raw_call(...) raw_errno(raw_result(__VA_ARGS__))
 
 static inline int raw_openat(int folder, const char *path, int flags, unsigned mode)
 {
@@ -43,29 +47,9 @@ static inline int raw_open(const char *path, int flags, unsigned mode)
     return raw_openat(AT_FDCWD, path, flags, mode);
 }
 
-static inline int raw_ftruncate(int fd, off_t size)
-{
-    return (int)raw_call(SYS_ftruncate, fd, size);
-}
-
-static inline uid_t raw_geteuid(void)
-{
-    return (uid_t)raw_call(SYS_geteuid);
-}
-
 static inline int raw_close(int fd)
 {
     return (int)raw_call(SYS_close, fd);
-}
-
-static inline ssize_t raw_read(int fd, void *to, size_t size)
-{
-    return raw_call(SYS_read, fd, to, size);
-}
-
-static inline ssize_t raw_pread(int fd, void *to, size_t size, off_t at)
-{
-    return raw_call(SYS_pread64, fd, to, size, at);
 }
 
 static inline ssize_t raw_write(int fd, const void *from, size_t size)
@@ -133,12 +117,12 @@ static inline void raw_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nan
 {
     struct timespec most = {(time_t)(nanoseconds / 1000000000u), (long)(nanoseconds % 1000000000u)};
 
-    (void)raw_call(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nanoseconds ? &most : NULL);
+    (void)raw_result(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nanoseconds ? &most : NULL);
 }
 
 static inline void raw_wake(_Atomic uint32_t *word, int n)
 {
-    (void)raw_call(SYS_futex, word, FUTEX_WAKE_PRIVATE, n);
+    (void)raw_result(SYS_futex, word, FUTEX_WAKE_PRIVATE, n);
 }
 
 #endif

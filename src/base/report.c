@@ -52,28 +52,6 @@ void stook_message_set(stook_message_fn fn, void *arg)
     atomic_store_explicit(&report_sink, fn ? next : NULL, memory_order_release);
 }
 
-/* vsnprintf of integers and short strings takes no memory in glibc and musl. */
-static void report_say(int level, const char *format, va_list args)
-{
-    char line[640] = "stook: ";
-    int head = 7, room = (int)sizeof(line) - head - 1;
-    const struct report_sink *sink;
-    int n = vsnprintf(line + head, (size_t)room, format, args);
-
-    if (n < 0)
-        n = 0;
-    if (n > room - 1)
-        n = room - 1;
-    sink = atomic_load_explicit(&report_sink, memory_order_acquire);
-    if (sink) {
-        line[head + n] = '\0';
-        sink->fn(level, line + head, (size_t)n, sink->arg);
-        return;
-    }
-    line[head + n] = '\n';
-    (void)report_write(STDERR_FILENO, line, (size_t)(head + n + 1));
-}
-
 void report_lines(int level, char *text, size_t size)
 {
     const struct report_sink *sink = atomic_load_explicit(&report_sink, memory_order_acquire);
@@ -87,6 +65,18 @@ void report_lines(int level, char *text, size_t size)
         size--;
     text[size] = '\0';
     sink->fn(level, text + head, size - head, sink->arg);
+}
+
+/* vsnprintf of integers and short strings takes no memory in glibc and musl. */
+static void report_say(int level, const char *format, va_list args)
+{
+    char line[640] = "stook: ";
+    int head = 7, room = (int)sizeof(line) - head - 1;
+    int n = vsnprintf(line + head, (size_t)room, format, args);
+
+    n = n < 0 ? 0 : n > room - 1 ? room - 1 : n;
+    line[head + n] = '\n';
+    report_lines(level, line, (size_t)(head + n + 1));
 }
 
 void report_fatal(const char *format, ...)

@@ -115,7 +115,7 @@ bool setting_check(enum setting_id id, const char *text, size_t *number)
         place = value > 0 ? 0 : -1;
         break;
     case SETTING_CPUS:
-        place = parse_list(text, (unsigned)s->most + 1, NULL, NULL);
+        place = parse_list(text, (unsigned)s->most + 1, NULL);
         break;
     case SETTING_LETTERS:
         place = parse_letters(text) ? 0 : -1;

@@ -38,7 +38,7 @@ static bool symbols_read(int fd, uint64_t at, void *to, size_t size)
     ssize_t n;
 
     do
-        n = raw_pread(fd, to, size, (off_t)at);
+        n = raw_call(SYS_pread64, fd, to, size, at);
     while (n < 0 && errno == EINTR);
     return n == (ssize_t)size;
 }

@@ -14,14 +14,8 @@
 
 enum { ARENA_SPAN_MOVED = 256 }; /* blocks of a span that get pages from elsewhere at most */
 
-/* Which free blocks: any; those without huge pages; those that are mapped; those all of whose pages may be used;
- * or several of these. */
-enum arena_span_of {
-    ARENA_SPAN_ANY,
-    ARENA_SPAN_PLAIN = 1,
-    ARENA_SPAN_MAPPED = 2,
-    ARENA_SPAN_SHOWN = 4
-};
+/* Which free blocks: any; those without huge pages; those that are mapped; or both. */
+enum arena_span_of { ARENA_SPAN_ANY, ARENA_SPAN_PLAIN = 1, ARENA_SPAN_MAPPED = 2 };
 
 /* Free blocks of 64. */
 static uint64_t arena_span_word(const struct zone *zone, uint32_t i, unsigned of)
@@ -33,12 +27,19 @@ static uint64_t arena_span_word(const struct zone *zone, uint32_t i, unsigned of
     return of & ARENA_SPAN_MAPPED ? word & ~zone->map[i].gone : word;
 }
 
+/* A zone's first blocks, of which some pages have no access yet, are for runs. */
+static bool arena_span_may_use(uint32_t i)
+{
+    return zone_block(i)->shown == BLOCK_PAGES;
+}
+
 static bool arena_span_is_free(const struct zone *zone, uint32_t at, uint32_t n)
 {
     if (at + n > zone->end)
         return false;
     for (uint32_t i = at; n-- > 0; i++)
-        if (!(arena_span_word(zone, i / 64, ARENA_SPAN_ANY) >> i % 64 & 1))
+        if (!(arena_span_word(zone, i / 64, ARENA_SPAN_ANY) >> i % 64 & 1) ||
+            !arena_span_may_use(i))
             return false;
     return true;
 }
@@ -63,8 +64,7 @@ static int64_t arena_span_find(struct zone *zone, uint32_t n, uint32_t align, un
             i += 63;
             continue;
         }
-        if (!(word >> i % 64 & 1) ||
-            (of & ARENA_SPAN_SHOWN && zone_block(i)->shown < BLOCK_PAGES)) {
+        if (!(word >> i % 64 & 1) || !arena_span_may_use(i)) {
             run = 0;
             continue;
         }
@@ -145,18 +145,8 @@ static int64_t arena_span_search(struct zone *zone, uint32_t n, uint32_t align)
     return at >= 0 ? at : arena_span_trade(zone, n, align);
 }
 
-/* Pages of its blocks that were never used may be; false: the kernel refuses. */
-static bool arena_span_show(uint32_t at, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (zone_block(at + i)->state != BLOCK_UNUSED &&
-            !zone_show(zone_block(at + i), BLOCK_PAGES))
-            return false;
-    return true;
-}
-
 /* A program may touch little of a span.  Without the lock: the blocks are its owner's. */
-static void arena_span_loosen(uint32_t at, uint32_t n)
+static void arena_span_unadvise_huge(uint32_t at, uint32_t n)
 {
     for (uint32_t i = 0; zone_all.huge == ZONE_HUGE_FULL && i < n; i++)
         if (zone_block(at + i)->huge)
@@ -167,23 +157,21 @@ static void arena_span_loosen(uint32_t at, uint32_t n)
 static size_t arena_span_take(struct zone *zone, uint32_t at, uint32_t n)
 {
     size_t dirty = 0;
-    uint64_t clean[ARENA_SPAN_MOVED / 64] = {0};
 
+    for (uint32_t i = 0; i < n; i++)
+        if (zone_block(at + i)->state != BLOCK_UNUSED) /* of new ones nothing is written */
+            zone_mark_used(zone, zone_block(at + i), BLOCK_SPAN);
     for (uint32_t i = 0; i < n; i++) {
         struct block *block = zone_block(at + i);
         unsigned warm = 0;
-        if (block->state != BLOCK_UNUSED) { /* of new ones nothing is written */
-            zone_mark_used(zone, block, BLOCK_SPAN);
+        if (block->state != BLOCK_UNUSED) {
             warm = block_take(block, 0, BLOCK_PAGES);
             block->longest = 0;
         }
-        dirty += warm;
         if (warm == 0 && i < ARENA_SPAN_MOVED)
-            clean[i / 64] |= (uint64_t)1 << i % 64;
+            warm = move_block(zone, at + i);
+        dirty += warm;
     }
-    for (uint32_t i = 0; i < n && i < ARENA_SPAN_MOVED; i++)
-        if (clean[i / 64] >> i % 64 & 1)
-            dirty += move_block(zone, at + i);
     zone_account_take(zone, (size_t)n * BLOCK_PAGES, dirty);
     return dirty;
 }
@@ -201,8 +189,6 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
         return NULL;
     }
     at = arena_span_search(zone, n, step);
-    if (at >= 0 && !arena_span_show((uint32_t)at, n))
-        at = arena_span_find(zone, n, step, ARENA_SPAN_MAPPED | ARENA_SPAN_SHOWN);
     if (at < 0) {
         lock_drop(&zone->lock, LOCK_ARENA);
         errno = ENOMEM;
@@ -210,7 +196,7 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
     }
     dirty = arena_span_take(zone, (uint32_t)at, n);
     lock_drop(&zone->lock, LOCK_ARENA);
-    arena_span_loosen((uint32_t)at, n);
+    arena_span_unadvise_huge((uint32_t)at, n);
     if (zeroed)
         *zeroed = dirty == 0;
     return pagemap_block((uint32_t)at);
@@ -226,10 +212,8 @@ void arena_span_advise(void *at, size_t blocks, bool huge)
 void arena_span_moved(void *from, void *to, size_t blocks)
 {
     for (size_t i = 0; i < blocks; i++) {
-        struct block *block = zone_block(pagemap_index(to) + (uint32_t)i);
         const struct block *source = zone_block(pagemap_index(from) + (uint32_t)i);
-        if (block->huge != source->huge)
-            block->huge = source->huge;
+        (void)zone_set_huge(zone_block(pagemap_index(to) + (uint32_t)i), source->huge);
     }
 }
 
@@ -318,7 +302,7 @@ static bool arena_span_follow(struct zone *zone, uint32_t at, uint32_t n)
     int64_t got;
 
     if (arena_span_is_free(zone, at, n))
-        return zone_remap(zone, at, n) == 0 && arena_span_show(at, n);
+        return zone_remap(zone, at, n) == 0;
     if (tail->next != at)
         return false;
     got = zone_grow(zone, n, 1, ZONE_SPANS);
@@ -342,6 +326,6 @@ bool arena_span_extend(void *span, size_t blocks, size_t more)
         arena_span_take(zone, at, (uint32_t)more);
     lock_drop(&zone->lock, LOCK_ARENA);
     if (taken)
-        arena_span_loosen(at, (uint32_t)more);
+        arena_span_unadvise_huge(at, (uint32_t)more);
     return taken;
 }

@@ -198,10 +198,9 @@ size_t large_size(const void *object)
 
 size_t large_bytes(const void *object)
 {
-    struct extent extent = begin_find(object);
-    const struct outside *outside = extent.pages > 0 ? NULL : outside_of(object);
+    uint32_t pages = begin_find(object).pages;
 
-    return outside ? outside->bytes : (size_t)extent.pages * PAGE_SIZE;
+    return pages > 0 ? (size_t)pages * PAGE_SIZE : large_size(object);
 }
 
 const struct large_note *large_note(const void *object)
@@ -284,7 +283,7 @@ static bool large_resize_run(void *object, struct extent had, size_t pages)
     if (had.edges && (pages > had.pages || had.pages - pages > had.pages / LARGE_SLACK)) {
         if (!edge_drop(object, had.pages))
             return false;
-        begin_change(object, (struct extent){had.pages, 0, false});
+        begin_set(object, (struct extent){had.pages, 0, false});
         had.edges = false;
     }
     if (pages > had.pages) {
@@ -299,7 +298,7 @@ static bool large_resize_run(void *object, struct extent had, size_t pages)
         large_account(0, -(uint64_t)rest);
         arena_free_run((char *)object + pages * PAGE_SIZE, rest);
     }
-    begin_change(object, (struct extent){(uint32_t)pages, 0, had.edges});
+    begin_set(object, (struct extent){(uint32_t)pages, 0, had.edges});
     return true;
 }
 
@@ -319,8 +318,7 @@ static bool large_resize_span(void *object, size_t had, size_t size)
         arena_span_free(end, had - blocks);
         os_release(unused, (size_t)(end - unused));
     }
-    begin_change(object,
-                 (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks, false});
+    begin_set(object, (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks, false});
     large_advise(object, blocks, size);
     return true;
 }

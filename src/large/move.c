@@ -36,7 +36,7 @@ static bool move_is_mapped(char *at, size_t size)
 
     for (size_t n; size > 0; at += n, size -= n) {
         n = size < MOVE_STEP ? size : MOVE_STEP;
-        if (raw_call(SYS_mincore, at, n, there) != 0)
+        if (raw_result(SYS_mincore, at, n, there) != 0)
             return false;
     }
     return true;
@@ -48,15 +48,14 @@ static bool move_is_mapped(char *at, size_t size)
  */
 static int move_mapping(void *from, void *to, size_t size)
 {
-    int error;
+    long error = raw_result(SYS_mremap, from, size, size,
+                            MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
 
-    if (raw_call(SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
-                 to) == (long)to)
+    if (error == (long)to)
         return 0;
-    error = errno;
     if (!os_renew(to, size) && !move_is_mapped(to, size))
         report_fatal("no memory to map %zu bytes anew", size);
-    return error;
+    return (int)error;
 }
 
 /*
@@ -74,7 +73,6 @@ static bool move_is_emulated(void)
  */
 bool move_range(void *from, void *to, size_t size)
 {
-    int saved = errno;
     bool moved = false;
 
     if (move_is_emulated()) /* the caller copies */
@@ -90,7 +88,6 @@ bool move_range(void *from, void *to, size_t size)
             os_release((char *)from + at, n);
         }
     }
-    errno = saved;
     return moved;
 }
 
@@ -119,21 +116,17 @@ static struct block *move_source(struct zone *zone)
 unsigned move_block(struct zone *zone, uint32_t to)
 {
     struct block *block = zone_block(to), *source;
-    int32_t had = block->far;
     unsigned moved;
-    uint32_t from;
 
     if (atomic_load_explicit(&zone_all.unmovable, memory_order_relaxed) ||
-        !move_is_like_others(block) || (source = move_source(zone)) == NULL)
+        !move_is_like_others(block) || !(block->moved || zone_may_split()) ||
+        (source = move_source(zone)) == NULL)
         return 0;
-    from = zone_block_index(source);
-    if (!zone_set_far(zone, to, source->far + (int32_t)(from - to)))
-        return 0;
-    if (!move_range(pagemap_block(from), pagemap_block(to), BLOCK_SIZE)) {
+    if (!move_range(pagemap_block(zone_block_index(source)), pagemap_block(to), BLOCK_SIZE)) {
         atomic_store_explicit(&zone_all.unmovable, true, memory_order_relaxed);
-        (void)zone_set_far(zone, to, had);
         return 0;
     }
+    zone_set_moved(block, true);
     moved = source->ndirty;
     zone_mark_used(zone, source, BLOCK_SPAN);
     memset(source->dirty, 0, sizeof(source->dirty));

@@ -69,6 +69,13 @@ void os_huge(void *address, size_t size, bool wanted);
  * early.  Wakes up to n of those who sleep on a word. */
 void os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nanoseconds);
 void os_wake(_Atomic uint32_t *word, int n);
+/* The last step of splitmix64. */
+static inline uint64_t os_mix(uint64_t z)
+{
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
 /* Random bytes from the kernel; never blocks; falls back to those that it gave the process at its start. */
 uint64_t os_random(void);
 /* Reads a small file into buf, NUL-terminated; bytes read or -1. */

@@ -30,30 +30,20 @@ size_t os_page_size(void)
     return page;
 }
 
-/* Private pages, or NULL with errno. */
-static void *os_pages(void *at, size_t size, int access, int flags)
+/* Private pages: where they are, or the negative number of an error. */
+static long os_pages(void *at, size_t size, int access, int flags)
 {
-    void *p =
-        raw_mmap(at, size, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
-
-    return p == MAP_FAILED ? NULL : p;
-}
-
-/* A call about a range of pages: 0, or why not.  errno stays. */
-static int os_range(long number, void *address, size_t size, int what)
-{
-    int saved = errno, error = raw_call(number, address, size, what) == 0 ? 0 : errno;
-
-    errno = saved;
-    return error;
+    return raw_result(SYS_mmap, at, size, access,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
 }
 
 void *os_reserve(size_t size, size_t align)
 {
     size_t span = size + align, before;
-    char *p = span < size ? NULL : os_pages(NULL, span, PROT_NONE, 0);
+    long at = span < size ? -1 : os_pages(NULL, span, PROT_NONE, 0);
+    char *p = (char *)at; // NOLINT
 
-    if (!p)
+    if (at < 0)
         return NULL;
     before = -(uintptr_t)p & (align - 1);
     if (before > 0)
@@ -64,12 +54,14 @@ void *os_reserve(size_t size, size_t align)
 
 void *os_map(size_t size)
 {
-    return os_pages(NULL, size, PROT_READ | PROT_WRITE, 0);
+    long at = raw_errno(os_pages(NULL, size, PROT_READ | PROT_WRITE, 0));
+
+    return at < 0 ? NULL : (void *)at; // NOLINT
 }
 
 void os_unmap(void *address, size_t size)
 {
-    (void)os_range(SYS_munmap, address, size, 0);
+    (void)raw_result(SYS_munmap, address, size);
 }
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -78,28 +70,21 @@ void os_unmap(void *address, size_t size)
 
 int os_take(void *address, size_t size, bool reserved)
 {
-    int saved = errno, error = 0;
-    void *p =
+    long at =
         os_pages(address, size, PROT_READ | PROT_WRITE, reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE);
 
-    if (!p) {
-        error = errno;
-    } else if (p != address) { /* kernels before 4.17 take the address as a hint */
-        os_unmap(p, size);
-        error = EEXIST;
-    }
-    errno = saved;
-    return error;
+    if (at < 0)
+        return (int)-at;
+    if (at == (long)address)
+        return 0;
+    os_unmap((void *)at, size); // NOLINT: kernels before 4.17 take the address as a hint
+    return EEXIST;
 }
 
 bool os_untake(void *address, size_t size, bool reserved)
 {
-    int saved = errno;
-    bool done = reserved ? os_pages(address, size, PROT_NONE, MAP_FIXED) != NULL
-                         : os_range(SYS_munmap, address, size, 0) == 0;
-
-    errno = saved;
-    return done;
+    return reserved ? os_pages(address, size, PROT_NONE, MAP_FIXED) >= 0
+                    : raw_result(SYS_munmap, address, size) == 0;
 }
 
 bool os_guard(void *address, size_t size)
@@ -110,12 +95,12 @@ bool os_guard(void *address, size_t size)
 
 bool os_forbid(void *address, size_t size)
 {
-    return os_range(SYS_mprotect, address, size, PROT_NONE) == 0;
+    return raw_result(SYS_mprotect, address, size, PROT_NONE) == 0;
 }
 
 bool os_unguard(void *address, size_t size)
 {
-    return os_range(SYS_mprotect, address, size, PROT_READ | PROT_WRITE) == 0;
+    return raw_result(SYS_mprotect, address, size, PROT_READ | PROT_WRITE) == 0;
 }
 
 static size_t os_space_limited = SIZE_MAX;
@@ -145,14 +130,13 @@ bool os_is_data_limited(void)
 
 bool os_is_readable(void *address, size_t size)
 {
-    return os_range(SYS_madvise, address, size, MADV_POPULATE_READ) == 0;
+    return raw_result(SYS_madvise, address, size, MADV_POPULATE_READ) == 0;
 }
 
 void os_release(void *address, size_t size)
 {
     uintptr_t page = os_page_size(), begin = (uintptr_t)address, end = begin + size;
     uintptr_t from = (begin + page - 1) & -page, to = end & -page;
-    int saved = errno;
 
     if (from >= to) { /* what else is in the page may be in use */
         memset(address, 0, size);
@@ -164,95 +148,76 @@ void os_release(void *address, size_t size)
     size = to - from;
     /* Locked pages (mlockall) refuse: a fresh mapping in place drops them all the same.  Callers
      * hand the range out as zeros, so where that is refused too it costs what it must. */
-    if (raw_madvise(address, size, MADV_DONTNEED) != 0 && !os_renew(address, size))
+    if (raw_result(SYS_madvise, address, size, MADV_DONTNEED) != 0 && !os_renew(address, size))
         memset(address, 0, size);
-    errno = saved;
 }
 
 bool os_renew(void *address, size_t size)
 {
-    return os_pages(address, size, PROT_READ | PROT_WRITE, MAP_FIXED) == address;
+    return os_pages(address, size, PROT_READ | PROT_WRITE, MAP_FIXED) >= 0;
 }
 
 void os_dump(void *address, size_t size, bool wanted)
 {
     if (wanted || setting_number(SETTING_CORE_DUMP) != OS_CORE_ALL)
-        (void)os_range(SYS_madvise, address, size, wanted ? MADV_DODUMP : MADV_DONTDUMP);
+        (void)raw_result(SYS_madvise, address, size, wanted ? MADV_DODUMP : MADV_DONTDUMP);
 }
 
 void os_zero_in_child(void *address, size_t size)
 {
-    (void)os_range(SYS_madvise, address, size, MADV_WIPEONFORK);
+    (void)raw_result(SYS_madvise, address, size, MADV_WIPEONFORK);
 }
 
 bool os_bind(void *address, size_t size, unsigned node)
 {
     enum { PREFERRED = 1 }; /* MPOL_PREFERRED of linux/mempolicy.h: the others when it is full */
     unsigned long mask[2] = {0};
-    int saved = errno;
-    bool bound;
 
     mask[node / 64 % 2] = 1ul << node % 64;
-    bound = raw_call(SYS_mbind, address, size, PREFERRED, mask, 8 * sizeof(mask), 0) == 0;
-    errno = saved;
-    return bound;
+    return raw_result(SYS_mbind, address, size, PREFERRED, mask, 8 * sizeof(mask), 0) == 0;
 }
 
 bool os_policy_is_default(void)
 {
-    int mode = 0, saved = errno;
-    bool known = raw_call(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) == 0;
+    int mode = 0;
 
-    errno = saved;
-    return known && mode == 0; /* MPOL_DEFAULT of linux/mempolicy.h */
+    return raw_result(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) == 0 &&
+           mode == 0; /* MPOL_DEFAULT of linux/mempolicy.h */
 }
 
 void os_huge(void *address, size_t size, bool wanted)
 {
-    (void)os_range(SYS_madvise, address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    (void)raw_result(SYS_madvise, address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 void os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nanoseconds)
 {
-    int saved = errno;
-
     raw_wait(word, value, nanoseconds);
-    errno = saved;
 }
 
 void os_wake(_Atomic uint32_t *word, int n)
 {
-    int saved = errno;
-
     raw_wake(word, n);
-    errno = saved;
 }
 
 uint64_t os_random(void)
 {
-    int saved = errno;
     uint64_t value;
 
-    if (raw_call(SYS_getrandom, &value, sizeof(value), GRND_NONBLOCK) != (long)sizeof(value)) {
+    if (raw_result(SYS_getrandom, &value, sizeof(value), GRND_NONBLOCK) != (long)sizeof(value)) {
         static _Atomic uint64_t calls;
         memcpy(&value, (const void *)getauxval(AT_RANDOM), sizeof(value)); // NOLINT
         value ^= (atomic_fetch_add(&calls, 1) + 1) * 0x9e3779b97f4a7c15u ^ (uint64_t)raw_getpid()
                                                                                << 32;
-        value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
-        value = (value ^ value >> 27) * 0x94d049bb133111ebu;
-        value ^= value >> 31;
+        value = os_mix(value);
     }
-    errno = saved;
     return value;
 }
 
 int os_read_file(const char *path, char *buf, size_t size)
 {
-    int saved = errno, fd = raw_open(path, O_RDONLY | O_CLOEXEC, 0), got;
-
-    got = os_read_close(fd, buf, size);
-    errno = saved;
-    return got;
+    return os_read_close((int)raw_result(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0), buf,
+                         size);
 }
 
 int os_read_close(int fd, char *buf, size_t size)
@@ -262,8 +227,8 @@ int os_read_close(int fd, char *buf, size_t size)
     if (fd < 0)
         return -1;
     while (got < size - 1) {
-        ssize_t n = raw_read(fd, buf + got, size - 1 - got);
-        if (n < 0 && errno == EINTR)
+        long n = raw_result(SYS_read, fd, buf + got, size - 1 - got);
+        if (n == -EINTR)
             continue;
         if (n <= 0)
             break;
@@ -272,7 +237,7 @@ int os_read_close(int fd, char *buf, size_t size)
             0) /* sysfs gives all it has at once; a call less tells that this is the end */
             break;
     }
-    (void)raw_close(fd);
+    (void)raw_result(SYS_close, fd);
     buf[got] = '\0';
     return (int)got;
 }

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * topology.c - reads CPUs, nodes and distances from sysfs and from the kernel's masks, and derives homes and orders of nodes.
+ */
 #include "os/topology.h"
 
 #include "base/placed.h"
@@ -17,50 +20,48 @@
 struct topology topology HEAD_BSS;
 const char *topology_root = "";
 
-static int topology_read(const char *name, char *buf, size_t size)
+enum { TOPOLOGY_TEXT = 4096, TOPOLOGY_WORDS = TOPOLOGY_CPUS_MAX / 64 };
+
+static int topology_read(const char *name, char buf[TOPOLOGY_TEXT])
 {
     char path[256];
 
     if (!*topology_root) /* printing touches pages that a start has no need of */
-        return os_read_file(name, buf, size);
+        return os_read_file(name, buf, TOPOLOGY_TEXT);
     snprintf(path, sizeof(path), "%s%s", topology_root, name);
-    return os_read_file(path, buf, size);
+    return os_read_file(path, buf, TOPOLOGY_TEXT);
 }
 
-static void topology_add_cpu(unsigned cpu, void *set)
+/* Sets the bits of a file's list of numbers; the highest of these, or -1. */
+static int topology_read_list(const char *name, uint64_t set[TOPOLOGY_WORDS],
+                              char buf[TOPOLOGY_TEXT])
 {
-    ((uint64_t *)set)[cpu / 64] |= (uint64_t)1 << cpu % 64;
+    return topology_read(name, buf) > 0 ? parse_list(buf, TOPOLOGY_CPUS_MAX, set) : -1;
 }
 
-static void topology_add_node(unsigned node, void *set)
+static uint64_t topology_read_nodes(const char *name, char buf[TOPOLOGY_TEXT])
 {
-    if (node < TOPOLOGY_NODES_MAX)
-        *(uint64_t *)set |= (uint64_t)1 << node;
+    uint64_t set[TOPOLOGY_WORDS] = {0};
+
+    (void)topology_read_list(name, set, buf);
+    return set[0]; /* others are beyond TOPOLOGY_NODES_MAX */
 }
 
-struct topology_member {
-    struct topology *t;
-    unsigned node;
-};
-
-static void topology_add_member(unsigned cpu, void *arg)
+/* The CPUs of a node. */
+static void topology_read_members(struct topology *t, unsigned node, char buf[TOPOLOGY_TEXT])
 {
-    const struct topology_member *member = arg;
+    uint64_t set[TOPOLOGY_WORDS] = {0};
+    char name[64];
 
-    member->t->node_of_cpu[cpu] = (uint8_t)member->node;
-}
-
-static uint64_t topology_read_nodes(const char *name, char *buf, size_t size)
-{
-    uint64_t set = 0;
-
-    if (topology_read(name, buf, size) > 0)
-        parse_list(buf, TOPOLOGY_CPUS_MAX, topology_add_node, &set);
-    return set;
+    snprintf(name, sizeof(name), "/sys/devices/system/node/node%u/cpulist", node);
+    (void)topology_read_list(name, set, buf);
+    for (unsigned cpu = 0; cpu < TOPOLOGY_CPUS_MAX; cpu++)
+        if (set[cpu / 64] >> cpu % 64 & 1)
+            t->node_of_cpu[cpu] = (uint8_t)node;
 }
 
 /* Distances stand in one line, in the order of the online nodes. */
-static void topology_read_distances(struct topology *t, unsigned node, char *buf, size_t size)
+static void topology_read_distances(struct topology *t, unsigned node, char buf[TOPOLOGY_TEXT])
 {
     char name[64];
     const char *p = buf;
@@ -68,7 +69,7 @@ static void topology_read_distances(struct topology *t, unsigned node, char *buf
     for (unsigned n = 0; n < TOPOLOGY_NODES_MAX; n++)
         t->distance[node][n] = TOPOLOGY_FAR;
     snprintf(name, sizeof(name), "/sys/devices/system/node/node%u/distance", node);
-    if (topology_read(name, buf, size) <= 0)
+    if (topology_read(name, buf) <= 0)
         *buf = '\0';
     for (unsigned n = 0; n < TOPOLOGY_NODES_MAX; n++) {
         unsigned distance = 0;
@@ -104,7 +105,7 @@ static void topology_sort(const struct topology *t, unsigned node, uint8_t near[
     }
 }
 
-void topology_settle(struct topology *t)
+void topology_derive(struct topology *t)
 {
     unsigned memories = (unsigned)__builtin_popcountll(t->memory_nodes);
     uint64_t online = 0;
@@ -119,9 +120,9 @@ void topology_settle(struct topology *t)
         t->home_of_node[node] = near[0];
     }
     t->memories = memories;
-    for (unsigned i = 0; i < TOPOLOGY_CPUS_MAX / 64; i++)
+    for (unsigned i = 0; i < TOPOLOGY_WORDS; i++)
         online |= t->online_cpus[i];
-    for (unsigned i = 0; online == 0 && i < TOPOLOGY_CPUS_MAX / 64; i++)
+    for (unsigned i = 0; online == 0 && i < TOPOLOGY_WORDS; i++)
         t->online_cpus[i] = t->possible_cpus[i];
 }
 
@@ -132,16 +133,15 @@ static void topology_set_one_node(struct topology *t, unsigned nodes)
 }
 
 /* `nodes` 0: as many as there may ever be; else at most so many.  False: the kernel states none. */
-static bool topology_read_all_nodes(struct topology *t, unsigned nodes, char *buf, size_t size)
+static bool topology_read_all_nodes(struct topology *t, unsigned nodes, char buf[TOPOLOGY_TEXT])
 {
-    uint64_t possible = topology_read_nodes("/sys/devices/system/node/possible", buf, size);
+    uint64_t possible = topology_read_nodes("/sys/devices/system/node/possible", buf);
     bool stated;
     uint64_t known = nodes > 0 ? ~(uint64_t)0 >> (64 - nodes) : ~(uint64_t)0;
 
     /* Node 0 and no other: then that is online, and a file less is read. */
     t->online_nodes =
-        possible == 1 ? 1
-                      : topology_read_nodes("/sys/devices/system/node/online", buf, size) & known;
+        possible == 1 ? 1 : topology_read_nodes("/sys/devices/system/node/online", buf) & known;
     possible = (possible | t->online_nodes) & known;
     stated = t->online_nodes != 0;
     if (!stated || !(possible & ~(uint64_t)1)) { /* one node, or no NUMA in this kernel */
@@ -149,60 +149,59 @@ static bool topology_read_all_nodes(struct topology *t, unsigned nodes, char *bu
         return stated;
     }
     t->memory_nodes =
-        topology_read_nodes("/sys/devices/system/node/has_memory", buf, size) & t->online_nodes;
+        topology_read_nodes("/sys/devices/system/node/has_memory", buf) & t->online_nodes;
     if (!t->memory_nodes)
         t->memory_nodes = t->online_nodes;
     t->nodes = nodes > 0 ? nodes : 64 - (unsigned)__builtin_clzll(possible);
     for (unsigned node = 0; node < t->nodes; node++) {
-        struct topology_member member = {t, node};
-        char name[64];
-        if (t->online_nodes >> node & 1) {
-            snprintf(name, sizeof(name), "/sys/devices/system/node/node%u/cpulist", node);
-            if (topology_read(name, buf, size) > 0)
-                parse_list(buf, TOPOLOGY_CPUS_MAX, topology_add_member, &member);
-        }
-        topology_read_distances(t, node, buf, size);
+        if (t->online_nodes >> node & 1)
+            topology_read_members(t, node, buf);
+        topology_read_distances(t, node, buf);
     }
     return true;
 }
 
-static void topology_read_possible(struct topology *t, char *buf, size_t size)
+static void topology_read_possible(struct topology *t, char buf[TOPOLOGY_TEXT])
 {
-    if (topology_read("/sys/devices/system/cpu/possible", buf, size) > 0)
-        t->cpus =
-            (unsigned)(parse_list(buf, TOPOLOGY_CPUS_MAX, topology_add_cpu, t->possible_cpus) + 1);
+    t->cpus =
+        (unsigned)(topology_read_list("/sys/devices/system/cpu/possible", t->possible_cpus, buf) +
+                   1);
 }
 
-static void topology_read_online(struct topology *t, char *buf, size_t size)
+static void topology_read_online(struct topology *t, char buf[TOPOLOGY_TEXT])
 {
-    uint64_t online[TOPOLOGY_CPUS_MAX / 64] = {0};
+    uint64_t online[TOPOLOGY_WORDS] = {0};
 
-    if (topology_read("/sys/devices/system/cpu/online", buf, size) <= 0 ||
-        parse_list(buf, TOPOLOGY_CPUS_MAX, topology_add_cpu, online) < 0)
+    if (topology_read_list("/sys/devices/system/cpu/online", online, buf) < 0)
         memcpy(online, t->possible_cpus, sizeof(online));
-    for (unsigned i = 0; i < TOPOLOGY_CPUS_MAX / 64; i++)
+    for (unsigned i = 0; i < TOPOLOGY_WORDS; i++)
         t->online_cpus[i] = online[i] & t->possible_cpus[i];
 }
 
 /*
- * How many CPUs this thread may run on.  The kernel's mask has none that is offline: if it has all CPUs that may
- * ever be, these are online, and true is returned.
+ * How many CPUs this thread may run on, and how many there may ever be: the kernel refuses a mask with fewer bits.  It
+ * has no CPU that is offline: if it has all CPUs that may ever be, these are online, and true is returned.
  */
 static bool topology_read_limits(struct topology *t)
 {
-    uint64_t mask[TOPOLOGY_CPUS_MAX / 64];
-    long bytes = raw_call(SYS_sched_getaffinity, 0, sizeof(mask), mask);
-    unsigned words = bytes > 0 ? (unsigned)bytes / sizeof(mask[0]) : 0, missing = 0;
+    uint64_t mask[TOPOLOGY_WORDS] = {0};
+    unsigned words = 0, missing = 0;
+    long error = -EINVAL;
 
-    for (unsigned i = 0; i < words; i++)
-        t->allowed_cpus += (unsigned)__builtin_popcountll(mask[i]);
-    if (t->cpus == 0) { /* no sysfs: the kernel's mask is as long as its CPU table */
-        t->cpus = bytes > 0 ? (unsigned)bytes * 8 : 1;
-        for (unsigned cpu = 0; cpu < t->cpus; cpu++)
-            topology_add_cpu(cpu, t->possible_cpus);
+    while (error == -EINVAL && words < TOPOLOGY_WORDS) {
+        words++;
+        error = raw_result(SYS_sched_getaffinity, 0, words * sizeof(mask[0]), mask);
     }
-    for (unsigned i = 0; i < TOPOLOGY_CPUS_MAX / 64; i++)
-        missing += (t->possible_cpus[i] & ~(i < words ? mask[i] : 0)) != 0;
+    t->mask_cpus = error >= 0 ? 64 * words : 0;
+    if (t->cpus == 0) { /* no sysfs */
+        t->cpus = t->mask_cpus > 0 ? t->mask_cpus : 1;
+        for (unsigned cpu = 0; cpu < t->cpus; cpu++)
+            t->possible_cpus[cpu / 64] |= (uint64_t)1 << cpu % 64;
+    }
+    for (unsigned i = 0; i < TOPOLOGY_WORDS; i++) {
+        t->allowed_cpus += (unsigned)__builtin_popcountll(mask[i]);
+        missing += (t->possible_cpus[i] & ~mask[i]) != 0;
+    }
     return missing == 0;
 }
 
@@ -214,15 +213,15 @@ static bool topology_has_one_node(void)
 {
     unsigned long mask = 0;
 
-    return !*topology_root && raw_call(SYS_get_mempolicy, NULL, &mask, 1ul, NULL, 0ul) == 0;
+    return !*topology_root && raw_result(SYS_get_mempolicy, NULL, &mask, 1ul, NULL, 0ul) == 0;
 }
 
 __attribute__((cold)) unsigned topology_quota(void)
 {
     unsigned long long quota, period;
-    char buf[64], *end;
+    char buf[TOPOLOGY_TEXT], *end;
 
-    if (topology.simulated || topology_read("/sys/fs/cgroup/cpu.max", buf, sizeof(buf)) <= 0)
+    if (topology.simulated || topology_read("/sys/fs/cgroup/cpu.max", buf) <= 0)
         return 0;
     quota = strtoull(buf, &end, 10); /* or "max" */
     period = strtoull(end, NULL, 10);
@@ -233,21 +232,19 @@ __attribute__((cold)) unsigned topology_quota(void)
 
 void topology_init(void)
 {
-    char buf[4096]; /* init runs once, at a moment with room on the stack */
-    int saved = errno;
+    char buf[TOPOLOGY_TEXT]; /* init runs once, at a moment with room on the stack */
 
-    topology_read_possible(&topology, buf, sizeof(buf));
+    topology_read_possible(&topology, buf);
     /* A test's files may say less than the kernel. */
     if (topology_read_limits(&topology) && !*topology_root)
         memcpy(topology.online_cpus, topology.possible_cpus, sizeof(topology.possible_cpus));
     else
-        topology_read_online(&topology, buf, sizeof(buf));
+        topology_read_online(&topology, buf);
     if (topology_has_one_node())
         topology_set_one_node(&topology, 1);
     else
-        topology_read_all_nodes(&topology, 0, buf, sizeof(buf));
-    topology_settle(&topology);
-    errno = saved;
+        topology_read_all_nodes(&topology, 0, buf);
+    topology_derive(&topology);
 }
 
 /* ---- changes while threads run -------------------------------------------------------------- */
@@ -282,16 +279,16 @@ static __attribute__((cold)) unsigned topology_follow_cpus(const struct topology
 __attribute__((cold)) unsigned topology_reread(void)
 {
     static struct topology now LARGE_BSS; /* one thread at a time */
-    static char buf[4096] LARGE_BSS;
+    static char buf[TOPOLOGY_TEXT] LARGE_BSS;
     unsigned changed;
     bool nodes;
 
     if (topology.simulated)
         return 0;
     memset(&now, 0, sizeof(now));
-    topology_read_possible(&now, buf, sizeof(buf));
-    topology_read_online(&now, buf, sizeof(buf));
-    nodes = topology_read_all_nodes(&now, topology.nodes, buf, sizeof(buf));
+    topology_read_possible(&now, buf);
+    topology_read_online(&now, buf);
+    nodes = topology_read_all_nodes(&now, topology.nodes, buf);
     changed = topology_follow_cpus(&now, nodes);
     if (!nodes)
         return changed;
@@ -303,6 +300,6 @@ __attribute__((cold)) unsigned topology_reread(void)
                 topology.distance[a][b] = now.distance[a][b];
     topology.online_nodes = now.online_nodes;
     topology.memory_nodes = now.memory_nodes;
-    topology_settle(&topology);
+    topology_derive(&topology);
     return changed;
 }

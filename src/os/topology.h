@@ -38,7 +38,9 @@ struct topology {
     _Atomic uint64_t online_cpus[TOPOLOGY_CPUS_MAX / 64]; /* of these; never none */
     _Atomic uint8_t home_of_node[TOPOLOGY_NODES_MAX];     /* the nearest node with memory */
     unsigned cpus;                                        /* highest possible CPU number + 1 */
-    unsigned nodes;                                       /* highest possible node number + 1 */
+    unsigned
+        mask_cpus; /* CPUs that the kernel's masks have room for: at least those that may ever be; 0: not known */
+    unsigned nodes;                /* highest possible node number + 1 */
     _Atomic unsigned allowed_cpus; /* in this thread's affinity at start; then: any thread's */
     _Atomic unsigned memories;     /* nodes that have memory */
     bool simulated;                /* by sim/: a text states all this, threads state their CPUs */
@@ -57,7 +59,7 @@ void topology_init(void);
 unsigned topology_quota(void);
 
 /* Homes and orders, from nodes, memory and distances; all CPUs are online where none is said to be. */
-void topology_settle(struct topology *t);
+void topology_derive(struct topology *t);
 
 /*
  * Reads anew what the kernel states, and lets the tables follow.  What no table has room for is left

@@ -6,7 +6,6 @@
 
 #include "base/raw.h"
 
-#include <errno.h>
 #include <link.h>
 #include <stdbool.h>
 #include <string.h>
@@ -57,13 +56,11 @@ int vdso_cpu(void)
 {
     static _Atomic uintptr_t found;
     uintptr_t at = vdso_get(&found, VDSO_PREFIX "getcpu");
-    int saved = errno;
     unsigned cpu;
     bool known = at != VDSO_NONE
                      ? ((int (*)(unsigned *, void *, void *))at)(&cpu, NULL, NULL) == 0 // NOLINT
-                     : raw_call(SYS_getcpu, &cpu, NULL, NULL) == 0;
+                     : raw_result(SYS_getcpu, &cpu, NULL, NULL) == 0;
 
-    errno = saved;
     return known ? (int)cpu : -1;
 }
 
@@ -72,12 +69,10 @@ uint64_t vdso_clock(clockid_t coarse)
     static _Atomic uintptr_t found;
     uintptr_t at = vdso_get(&found, VDSO_PREFIX "clock_gettime");
     struct timespec now = {0};
-    int saved = errno;
 
     if (at != VDSO_NONE)
         (void)((int (*)(clockid_t, struct timespec *))at)(coarse, &now); // NOLINT
     else
-        (void)raw_call(SYS_clock_gettime, coarse, &now);
-    errno = saved;
+        (void)raw_result(SYS_clock_gettime, coarse, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }

@@ -15,8 +15,8 @@
 #include <errno.h>
 
 enum {
-    ARENA_TRIES = 8,  /* blocks searched in one bucket … */
-    ARENA_LOOKS = 64, /* … and passed, since their metadata are full */
+    ARENA_TRIES = 8,   /* blocks searched in one bucket … */
+    ARENA_PASSED = 64, /* … and those, of which some are passed since their metadata are full */
 };
 
 /* ---- taking --------------------------------------------------------------------------------- */
@@ -26,33 +26,22 @@ static uint32_t arena_granules(size_t bytes)
     return (uint32_t)((bytes + ARENA_GRANULE - 1) / ARENA_GRANULE);
 }
 
-/* Whether the block's metadata, if they are wanted, and all of these pages may be used as they are. */
-static bool arena_is_ready(const struct zone *zone, const struct block *block,
-                           const struct zone_cut *cut)
-{
-    return cut->at + cut->ask->pages <= block->shown &&
-           (!cut->meta || zone_has_meta(zone, zone_block_index(block)));
-}
-
-/* `ready`: in all blocks that need nothing of the kernel, and in no others; else in some. */
-static bool arena_find(struct zone *zone, enum zone_kind kind, struct zone_cut *cut, bool ready)
+/* A block of the kind that has the pages free, of some that are looked at. */
+static bool arena_find(struct zone *zone, enum zone_kind kind, struct zone_cut *cut)
 {
     struct list *runs = zone->runs[kind];
 
     for (unsigned b = zone_log2(cut->ask->pages); b < ZONE_BUCKETS; b++) {
         struct list *link = runs[b].next;
         int tries = 0;
-        for (int looks = 0;
-             link != &runs[b] && (ready || (tries < ARENA_TRIES && looks < ARENA_LOOKS)); looks++) {
+        for (int passed = 0; link != &runs[b] && tries < ARENA_TRIES && passed < ARENA_PASSED;
+             passed++) {
             struct block *block = LIST_ENTRY(link, struct block, bucket);
             link = link->next;
             if (!block_may_take_meta(block, cut->granules))
                 continue;
-            if (zone_find(block, cut)) {
-                if (!ready || arena_is_ready(zone, block, cut))
-                    return true;
-                continue;
-            }
+            if (zone_find(block, cut))
+                return true;
             tries++;
             block_measure(block);
             if (zone_log2(block->longest) != b) /* the bound was stale */
@@ -84,22 +73,38 @@ static bool arena_room(struct zone *zone, struct zone_cut *cut)
     return cut->granule > 0;
 }
 
-/*
- * Free pages of a block with such room, which is taken.  The pages may be used.  The kernel may refuse a block
- * its metadata, or access to pages that were never used; other blocks are then searched, that have both.
- */
-static bool arena_cut(struct zone *zone, enum zone_kind kind, struct zone_cut *cut, bool ready)
+/* Free pages of a block of that kind, with room for a descriptor, which is taken.  The pages may be used. */
+static bool arena_cut(struct zone *zone, enum zone_kind kind, struct zone_cut *cut)
 {
-    for (int tries = 0; ready || tries < ARENA_TRIES; tries++) {
-        if (!arena_find(zone, kind, cut, ready))
+    for (int tries = 0; tries < ARENA_TRIES && arena_find(zone, kind, cut); tries++) {
+        if (!zone_show(cut->block, cut->at + cut->ask->pages))
             return false;
-        if (zone_show(cut->block, cut->at + cut->ask->pages)) {
-            if (arena_room(zone, cut))
-                return true;
-            if (!block_may_take_meta(cut->block, cut->granules))
-                continue; /* they are full, or in pieces, and the block says so from now on */
-        }
-        ready = true;
+        if (arena_room(zone, cut))
+            return true;
+        if (block_may_take_meta(cut->block, cut->granules))
+            return false; /* a limit; else they are full, or in pieces, and the block says so from now on */
+    }
+    return false;
+}
+
+/* The same of a block that was free. */
+static bool arena_cut_free(struct zone *zone, enum zone_kind kind, struct zone_cut *cut)
+{
+    if (!zone_take_block(zone, kind, cut))
+        return false;
+    if (arena_room(zone, cut))
+        return true;
+    zone_file(zone, cut->block);
+    return false;
+}
+
+/* The same of any block that needs nothing of the kernel, where memory is short. */
+static bool arena_cut_ready(struct zone *zone, enum zone_kind kind, struct zone_cut *cut)
+{
+    while (zone_take_ready(zone, kind, cut)) {
+        if (arena_room(zone, cut))
+            return true;
+        zone_file(zone, cut->block);
     }
     return false;
 }
@@ -107,19 +112,10 @@ static bool arena_cut(struct zone *zone, enum zone_kind kind, struct zone_cut *c
 /* Under the lock.  False without memory. */
 static bool arena_take(struct zone *zone, struct zone_cut *cut, bool *zeroed)
 {
-    enum zone_kind kind = cut->ask->dense ? ZONE_DENSE : ZONE_LOOSE;
-    bool done = arena_cut(zone, kind, cut, false);
+    enum zone_kind kind = cut->ask->dense ? ZONE_DENSE : ZONE_SPARSE;
 
-    if (!done && zone_take_block(zone, kind, cut)) {
-        done = arena_room(zone, cut);
-        if (!done) {
-            zone_file(zone, cut->block);
-            return false;
-        }
-    }
-    /* Memory is short: beside the other kind; then in any block that was passed over before. */
-    if (!done && !arena_cut(zone, !kind, cut, false) && !arena_cut(zone, kind, cut, true) &&
-        !arena_cut(zone, !kind, cut, true))
+    if (!arena_cut(zone, kind, cut) && !arena_cut_free(zone, kind, cut) &&
+        !arena_cut(zone, !kind, cut) && !arena_cut_ready(zone, kind, cut))
         return false;
     *zeroed = arena_take_at(zone, cut->block, cut->at, cut->ask->pages);
     return true;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * arena_kept.c - takes and puts runs that are kept, by compare-and-swap of their words.
+ */
 #include "page/arena_kept.h"
 
 #include "base/placed.h"
@@ -15,18 +18,8 @@ _Static_assert(BLOCK_PAGES < 1 << KEPT_PAGES_BITS,
 
 struct arena_kept arena_kept_row[KEPT_CPUS + 1] LARGE_BSS;
 
-/* A bit each of rows in which something may be kept: the thread that clears it looks there. */
-static _Atomic uint64_t kept_some[2];
-
-static void kept_mark(const struct arena_kept *row)
-{
-    unsigned i = (unsigned)(row - arena_kept_row);
-    uint64_t bit = (uint64_t)1 << i % 64;
-
-    /* Behind the run's own word: a thread that clears the bit before this sees the run, or the bit is set. */
-    if (!(atomic_load_explicit(&kept_some[i / 64], memory_order_seq_cst) & bit))
-        atomic_fetch_or_explicit(&kept_some[i / 64], bit, memory_order_seq_cst);
-}
+/* Something may be kept: the thread that clears it looks at all rows. */
+static _Atomic bool kept_any;
 
 static struct arena_kept *kept_row(int cpu, size_t pages)
 {
@@ -98,7 +91,9 @@ bool arena_kept_put(int cpu, void *run, size_t pages)
         if (word == 0 &&
             atomic_compare_exchange_strong_explicit(&row->run[i], &word, own, memory_order_release,
                                                     memory_order_relaxed)) {
-            kept_mark(row);
+            /* Behind the run's own word: a thread that clears this sees the run, or it is set again. */
+            if (!atomic_load_explicit(&kept_any, memory_order_seq_cst))
+                atomic_store_explicit(&kept_any, true, memory_order_seq_cst);
             return true;
         }
     }
@@ -109,13 +104,11 @@ size_t arena_kept_drop(void)
 {
     size_t pages = 0;
 
-    for (unsigned i = 0; i < 2; i++) {
-        uint64_t some = atomic_load_explicit(&kept_some[i], memory_order_relaxed);
-        if (some != 0)
-            some = atomic_exchange_explicit(&kept_some[i], 0, memory_order_seq_cst);
-        for (; some != 0; some &= some - 1)
-            pages += kept_drop_row(&arena_kept_row[i * 64 + (unsigned)__builtin_ctzll(some)]);
-    }
+    if (!atomic_load_explicit(&kept_any, memory_order_relaxed) ||
+        !atomic_exchange_explicit(&kept_any, false, memory_order_seq_cst))
+        return 0;
+    for (unsigned i = 0; i <= KEPT_CPUS; i++)
+        pages += kept_drop_row(&arena_kept_row[i]);
     return pages;
 }
 

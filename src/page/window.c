@@ -16,13 +16,12 @@
 #include <string.h>
 
 enum {
-    WINDOW_GAP = BLOCK_SIZE,     /* between the parts: no overrun reaches from one into the next */
-    WINDOW_TRIES = 4,            /* random places, of each width */
-    WINDOW_SKIP_MIN = 16,        /* blocks over which a taken place is skipped, */
-    WINDOW_SKIP_MAX = 32 * 1024, /* doubling up to 64 GiB */
-    WINDOW_OWN_SHARE = 4,        /* of the window for the library's own objects, one in so many */
-    WINDOW_ROUND = 1024,  /* in large windows: blocks from the bottom to the middle, and some: */
-    WINDOW_ODD = 512 + 8, /* the first blocks of both sides have headers and zones on one page */
+    WINDOW_GAP = BLOCK_SIZE, /* between the parts: no overrun reaches from one into the next */
+    WINDOW_TRIES = 4,        /* random places, of each width */
+    WINDOW_SKIP = 512,       /* blocks over which a taken place is skipped: 1 GiB */
+    WINDOW_OWN_SHARE = 4,    /* of the window for the library's own objects, one in so many */
+    WINDOW_ROUND = 1024,     /* in large windows: blocks from the bottom to the middle, and some: */
+    WINDOW_ODD = 512 + 8,    /* the first blocks of both sides have headers and zones on one page */
 };
 
 /* Sanitizers' shadows know only some addresses, and lie at others. */
@@ -57,7 +56,6 @@ static const size_t window_bytes[WINDOW_PARTS] = {BLOCK_PAGES * sizeof(uint32_t)
 /* Blocks of objects go up from the middle, the library's own down. */
 struct window_side {
     uint32_t frontier;       /* block: up to there, or from there on, all are taken */
-    uint32_t skip;           /* blocks to skip next */
     size_t at[WINDOW_PARTS]; /* offsets that the parts are mapped to from the middle on */
 };
 
@@ -96,7 +94,7 @@ static size_t window_place(uintptr_t base, size_t size)
     pagemap.size = size;
     pagemap.meta = (char *)(base + at);
     at += window_round((size_t)window.blocks * BLOCK_META, BLOCK_SIZE);
-    window.side[0] = window.side[1] = (struct window_side){window.middle, WINDOW_SKIP_MIN, {0}};
+    window.side[0] = window.side[1] = (struct window_side){window.middle, {0}};
     for (unsigned part = 0; part < WINDOW_PARTS; part++) {
         window.part[part] = (char *)(base + at + WINDOW_GAP);
         window.side[0].at[part] = window.side[1].at[part] =
@@ -111,7 +109,7 @@ static size_t window_place(uintptr_t base, size_t size)
     return at;
 }
 
-static int window_map(void *address, size_t size)
+int window_map(void *address, size_t size)
 {
     int error = os_take(address, size, window.reserved);
 
@@ -120,7 +118,7 @@ static int window_map(void *address, size_t size)
     return error;
 }
 
-static bool window_unmap(void *address, size_t size)
+bool window_unmap(void *address, size_t size)
 {
     bool done = os_untake(address, size, window.reserved);
 
@@ -129,55 +127,22 @@ static bool window_unmap(void *address, size_t size)
     return done;
 }
 
-/* Maps a part for blocks [first, first + n), next to what its side has of it. */
-static int window_cover(enum window_part part, uint32_t first, uint32_t n, bool top)
-{
-    size_t *at = &window.side[top].at[part];
-    size_t to = top ? first * window_bytes[part] / window.page * window.page
-                    : window_round((first + n) * window_bytes[part], window.page);
-    size_t begin = top ? to : *at, end = top ? *at : to;
-    int error;
-
-    if (begin >= end)
-        return 0;
-    error = window_map(window.part[part] + begin, end - begin);
-    if (!error)
-        *at = to;
-    return error;
-}
-
-/* All parts that lookups read. */
+/* Maps all parts that lookups read for blocks [first, first + n), next to what their side has of them. */
 static int window_cover_map(uint32_t first, uint32_t n, bool top)
 {
     int error = 0;
 
-    for (unsigned part = 0; !error && part < WINDOW_PARTS; part++)
-        error = window_cover(part, first, n, top);
+    for (unsigned part = 0; !error && part < WINDOW_PARTS; part++) {
+        size_t *at = &window.side[top].at[part];
+        size_t to = top ? first * window_bytes[part] / window.page * window.page
+                        : window_round((first + n) * window_bytes[part], window.page);
+        size_t begin = top ? to : *at, end = top ? *at : to;
+        if (begin < end)
+            error = window_map(window.part[part] + begin, end - begin);
+        if (begin < end && !error)
+            *at = to;
+    }
     return error;
-}
-
-int window_retake(uint32_t first, uint32_t n)
-{
-    return window_map(pagemap_block(first), (size_t)n << BLOCK_SHIFT);
-}
-
-bool window_give(uint32_t first, uint32_t n)
-{
-    return window_unmap(pagemap_block(first), (size_t)n << BLOCK_SHIFT);
-}
-
-int window_take_meta(uint32_t first, uint32_t n)
-{
-    int error = window_map(pagemap_meta(first), (size_t)n * BLOCK_META);
-
-    if (!error)
-        os_dump(pagemap_meta(first), (size_t)n * BLOCK_META, false); /* it is not the program's */
-    return error;
-}
-
-bool window_give_meta(uint32_t first, uint32_t n)
-{
-    return window_unmap(pagemap_meta(first), (size_t)n * BLOCK_META);
 }
 
 /* Blocks with their part of the map; 0, or why not, and then nothing is left but map.  EEXIST: the blocks' place is taken;
@@ -186,7 +151,9 @@ static int window_take_at(uint32_t first, uint32_t n, bool top)
 {
     int error = window_cover_map(first, n, top);
 
-    return !error ? window_retake(first, n) : error == EEXIST ? ENOMEM : error;
+    if (error)
+        return error == EEXIST ? ENOMEM : error;
+    return window_map(pagemap_block(first), (size_t)n << BLOCK_SHIFT);
 }
 
 /* ---- the frontiers -------------------------------------------------------------------------- */
@@ -220,15 +187,12 @@ static void window_advance(uint32_t first, uint32_t n, bool top, unsigned zone)
 /* Something else lies at the frontier.  The map goes on over it: its entries say that nothing is. */
 static bool window_skip(bool top)
 {
-    struct window_side *side = &window.side[top];
-    uint32_t room = window_room(top), n = side->skip < room ? side->skip : room;
-    uint32_t first = side->frontier - (top ? n : 0);
+    uint32_t room = window_room(top), n = WINDOW_SKIP < room ? WINDOW_SKIP : room;
+    uint32_t first = window.side[top].frontier - (top ? n : 0);
 
     if (n == 0 || window_cover_map(first, n, top) != 0)
         return false;
     window_advance(first, n, top, UINT8_MAX);
-    if (side->skip < WINDOW_SKIP_MAX)
-        side->skip *= 2;
     return true;
 }
 
@@ -279,10 +243,8 @@ bool window_take(unsigned zone, const struct window_ask *ask, uint32_t *first, u
             break;
         error = ENOMEM;
     }
-    if (!error) {
-        window.side[top].skip = WINDOW_SKIP_MIN;
+    if (!error)
         window_advance(*first, *count, top, zone);
-    }
     lock_drop(&window.lock, LOCK_WINDOW);
     return !error;
 }
@@ -301,9 +263,9 @@ static int window_probe(void)
         error = window_cover_map(window.middle - 1, 1, true);
     if (error || os_space_limit() == SIZE_MAX)
         return error;
-    error = window_retake(window.middle, 1);
+    error = window_map(pagemap_block(window.middle), BLOCK_SIZE);
     if (!error)
-        (void)window_give(window.middle, 1);
+        (void)window_unmap(pagemap_block(window.middle), BLOCK_SIZE);
     return error;
 }
 

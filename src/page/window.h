@@ -41,14 +41,11 @@ struct window_ask {
 bool window_take(unsigned zone, const struct window_ask *ask, uint32_t *first, uint32_t *count);
 
 /*
- * Unmaps blocks of a zone's, or their metadata, but no part of the map; false: the kernel refused, and
- * they are mapped as before.  And maps them: 0, or as os_take() says, and then nothing is mapped.
- * Without the window's lock: the blocks are the caller's.
+ * Maps blocks of a zone's, or their metadata: 0, or as os_take() says, and then nothing is mapped.  And unmaps them; false: the
+ * kernel refused, and they are mapped as before.  Without the window's lock: the blocks are the caller's.
  */
-bool window_give(uint32_t first, uint32_t n);
-int window_retake(uint32_t first, uint32_t n);
-bool window_give_meta(uint32_t first, uint32_t n);
-int window_take_meta(uint32_t first, uint32_t n);
+int window_map(void *address, size_t size);
+bool window_unmap(void *address, size_t size);
 
 /* Bytes mapped now, of blocks, of metadata and of the page map. */
 size_t window_mapped(void);

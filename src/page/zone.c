@@ -8,7 +8,7 @@
 #include "os/os.h"
 
 enum {
-    ZONE_SPLITS = 192, /* blocks in pieces, of which each may be two mappings more */
+    ZONE_SPLITS = 512, /* blocks that are unlike those around them: each may be two mappings more */
 };
 
 struct zones zone_all HEAD_BSS;
@@ -87,14 +87,27 @@ bool zone_may_split(void)
     return atomic_load_explicit(&zone_all.splits, memory_order_relaxed) < ZONE_SPLITS;
 }
 
+static void zone_set_like(struct block *block, bool huge, bool moved)
+{
+    int before = block->huge != block->home || block->moved, now = huge != block->home || moved;
+
+    block->huge = huge;
+    block->moved = moved;
+    if (now != before)
+        atomic_fetch_add_explicit(&zone_all.splits, (uint32_t)(now - before), memory_order_relaxed);
+}
+
 bool zone_set_huge(struct block *block, bool huge)
 {
     if (block->huge == huge)
         return false;
-    block->huge = huge;
-    atomic_fetch_add_explicit(&zone_all.splits, huge != block->home ? 1 : (uint32_t)-1,
-                              memory_order_relaxed);
+    zone_set_like(block, huge, block->moved);
     return true;
+}
+
+void zone_set_moved(struct block *block, bool moved)
+{
+    zone_set_like(block, block->huge, moved);
 }
 
 void zone_advise(uint32_t first, uint32_t n, bool huge)

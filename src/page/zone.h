@@ -21,9 +21,9 @@ enum {
 
 /*
  * What a block is cut for.  Dense: slabs of small objects, which write to every page they have; huge
- * pages are asked for where these lie.  Loose: all else, of which a program may touch little.
+ * pages are asked for where these lie.  Sparse: all else, of which a program may touch little.
  */
-enum zone_kind { ZONE_LOOSE, ZONE_DENSE, ZONE_KINDS };
+enum zone_kind { ZONE_SPARSE, ZONE_DENSE, ZONE_KINDS };
 
 /* Zones grow for either kind, and for spans, at places of their own: spans need no metadata. */
 enum zone_growth { ZONE_SPANS = ZONE_KINDS, ZONE_TAILS };
@@ -53,7 +53,6 @@ struct zone {
     bool unbound;                 /* some of these may come from any node (arena_bind_new()) */
     struct zone_tail tail[ZONE_TAILS];
     struct zone_bits *map;         /* of all blocks of the window */
-    uint32_t meta_parts;           /* runs of bits of metadata: each is a mapping */
     uint32_t clean;                /* free blocks that are mapped and have no dirty page */
     uint32_t clean_left;           /* of these, so many the last search left */
     size_t warm_pages;             /* dirty pages of all its blocks */
@@ -80,12 +79,12 @@ struct zones {
     size_t reserve_pages; /* the setting */
     bool learns;          /* it is not set: limits begin low */
     enum zone_huge huge;
-    _Atomic bool noted;      /* arena_set_note() */
-    bool bind;               /* zones' memory comes from their nodes */
-    _Atomic uint32_t splits; /* mappings that advice on single blocks has made, about */
-    _Atomic uint32_t holes;  /* runs of blocks that are gone */
-    _Atomic uint32_t seams;  /* neighbours that are two mappings, since their pages moved there */
-    _Atomic bool unmovable;  /* the kernel moves no pages */
+    _Atomic bool noted; /* arena_set_note() */
+    bool bind;          /* zones' memory comes from their nodes */
+    _Atomic uint32_t
+        splits; /* blocks that are unlike those around them: their advice, or where their pages are from */
+    _Atomic uint32_t holes; /* runs of blocks that are gone */
+    _Atomic bool unmovable; /* the kernel moves no pages */
     struct zone zone[ZONE_COUNT_MAX];
 };
 extern struct zones zone_all __attribute__((visibility("hidden")));
@@ -165,7 +164,7 @@ static inline uint64_t zone_free_word(const struct zone *zone, uint32_t word)
 {
     const struct zone_bits *bits = &zone->map[word];
 
-    return (bits->free[ZONE_LOOSE] | bits->free[ZONE_DENSE]) & ~bits->gone;
+    return (bits->free[ZONE_SPARSE] | bits->free[ZONE_DENSE]) & ~bits->gone;
 }
 
 static inline bool zone_is_free(const struct zone *zone, uint32_t index)
@@ -206,8 +205,9 @@ static inline void zone_note_unbound(struct zone *zone)
 void zone_file(struct zone *zone, struct block *block);
 void zone_mark_free(struct zone *zone, struct block *block);
 void zone_mark_used(struct zone *zone, struct block *block, enum block_state state);
-/* Advice on single blocks may still split mappings. */
+/* Single blocks may still split mappings: by advice, or by pages that moved there (large/move.c). */
 bool zone_may_split(void);
+void zone_set_moved(struct block *block, bool moved);
 /* The block has huge pages from here on, or none, once the kernel is told; false: that is so already. */
 bool zone_set_huge(struct block *block, bool huge);
 /* The same of blocks that are in use, and the kernel is told; what is so already costs no call. */
@@ -238,8 +238,6 @@ void zone_purge_more(struct zone *zone);
 
 /* ---- zone_space.c: what of its blocks and of their metadata is mapped --------------------------- */
 
-/* The block's pages come from so many blocks further on; false: that would be a mapping too many (block->far). */
-bool zone_set_far(struct zone *zone, uint32_t index, int32_t far);
 /* Something else lies in a free block's place or its metadata's: it is no block any more. */
 void zone_lose(struct zone *zone, uint32_t index);
 /* Unmaps clean blocks but for so many, as far as can be.  Drops the lock meanwhile. */
@@ -254,12 +252,13 @@ uint32_t zone_unmap_spare(struct zone *zone, uint32_t most, int64_t without);
 void zone_trim(struct zone *zone);
 /*
  * Free blocks are about to be taken: those that are gone are mapped again.  0; ENOMEM or EAGAIN: a limit
- * refuses that, and all is as before; EEXIST: the caller searches again, since some of them are lost for good.
+ * refuses that, and all is as before; EEXIST: the caller searches again, since some of them are lost for good, a run
+ * of neighbours in which something else lies as a whole.
  */
 int zone_remap(struct zone *zone, uint32_t first, uint32_t n);
 /* The same of one block that is gone, and of some behind it if these can be had, too. */
 int zone_remap_step(struct zone *zone, uint32_t first);
-/* Maps a block's metadata, with those of some beside it if these can be had, too: as window_take_meta(). */
+/* Maps a block's metadata, with those of its group if these can be had, too: as window_map(). */
 int zone_map_meta(struct zone *zone, uint32_t index);
 
 /* ---- zone_grow.c: blocks from the window -------------------------------------------------------- */
@@ -290,6 +289,11 @@ void zone_open_tails(struct zone *zone);
  * The pages that are asked for may be used (zone_show()).
  */
 bool zone_take_block(struct zone *zone, enum zone_kind kind, struct zone_cut *cut);
+/*
+ * Where a limit refuses metadata, or access to pages that were never used: free pages of any block that needs nothing of
+ * the kernel.  The block that was refused stays as it was, so any other search would find it again.
+ */
+bool zone_take_ready(struct zone *zone, enum zone_kind kind, struct zone_cut *cut);
 /* A free block with metadata, of a zone that may grow or not, that is of no list then; or NULL.  All of its pages
  * may be used. */
 struct block *zone_set_aside(struct zone *zone, bool grow);

@@ -15,8 +15,8 @@
  * Metadata are mapped for a block when the first slab is cut from it, or when something is first said of a run in
  * it.  Spans have none but their headers: their blocks come from places of their own.  A bit a block (zone->map)
  * says that its metadata are mapped; they stay so until the block is gone, whatever it is used for meanwhile.
- * Each piece is a mapping.  Gaps between pieces are mapped, too, if they are short; the more pieces there
- * are, the longer is what counts as short: a zone of n blocks has at most about sqrt(2 * ZONE_GAP_SHARE * n).
+ * They are mapped for groups of ZONE_META_GROUP blocks, as far as the blocks are the zone's: each piece is a mapping, and
+ * a zone of n blocks has n / (2 * ZONE_META_GROUP) of them at most.
  */
 #include "os/os.h"
 #include "page/window.h"
@@ -26,74 +26,55 @@
 #include <string.h>
 
 enum {
-    ZONE_KEEP_MIN = 32,  /* free blocks that stay mapped at least, */
-    ZONE_KEEP_SHARE = 8, /* or this share of what is in use; blocks go beyond twice as many */
-    ZONE_STEP = 4,       /* of these, one in so many are mapped at a time */
-    ZONE_HOLES = 128,    /* in the whole process; each is a mapping more, and one of metadata */
-    ZONE_HOLE_WIDE = 4,  /* blocks: narrower runs get half of these at most */
-    ZONE_SEAMS = 1024,   /* between neighbours that are two mappings, process-wide */
-    ZONE_META_STEP = 8,  /* blocks: free ones beside the block get theirs in the same call */
-    ZONE_GAP_SHARE = 4,  /* of the number of pieces: gaps of so many blocks are filled */
+    ZONE_KEEP_MIN = 32,   /* free blocks that stay mapped at least, */
+    ZONE_KEEP_SHARE = 8,  /* or this share of what is in use; blocks go beyond twice as many */
+    ZONE_STEP = 4,        /* of these, one in so many are mapped at a time */
+    ZONE_HOLES = 128,     /* in the whole process; each is a mapping more, and one of metadata */
+    ZONE_SEAMS = 1024,    /* between neighbours that are two mappings, process-wide */
+    ZONE_META_GROUP = 16, /* blocks that get their metadata together */
 };
 
-/* ---- the bits of the map: blocks that are gone, and blocks with metadata ---------------------- */
+/* ---- blocks that are gone, and blocks with metadata -------------------------------------------- */
 
-static uint32_t zone_beside(const struct zone *zone, uint32_t index, bool meta)
+static int zone_gone_at(const struct zone *zone, uint32_t index)
 {
-    if (index < zone->first || index >= zone->end)
-        return 0;
-    return meta ? zone_has_meta(zone, index) : zone_is_gone(zone, index);
+    return index >= zone->first && index < zone->end && zone_is_gone(zone, index);
 }
 
-/* How many runs of such bits there are more when [first, first + n) gets them: -1, 0 or 1; fewer when it loses them. */
-static int zone_pieces(const struct zone *zone, uint32_t first, uint32_t n, bool meta)
+/* How many runs of gone blocks there are more when [first, first + n) goes: -1, 0 or 1; fewer when it comes back. */
+static int zone_holes(const struct zone *zone, uint32_t first, uint32_t n)
 {
-    return 1 - (int)zone_beside(zone, first - 1, meta) - (int)zone_beside(zone, first + n, meta);
+    return 1 - zone_gone_at(zone, first - 1) - zone_gone_at(zone, first + n);
 }
 
-/* Blocks, all of which had the bit or all did not, are now the other. */
-static void zone_set(struct zone *zone, uint32_t first, uint32_t n, bool meta, bool set)
+/* Blocks, all of which are gone or none of which is, are now the other. */
+static void zone_set_gone(struct zone *zone, uint32_t first, uint32_t n, bool gone)
 {
-    int pieces = zone_pieces(zone, first, n, meta);
-    uint32_t more = (uint32_t)(set ? pieces : -pieces);
+    int more = zone_holes(zone, first, n);
 
+    for (uint32_t i = first; i < first + n; i++)
+        zone->map[i / 64].gone ^= (uint64_t)1 << i % 64;
+    atomic_fetch_add_explicit(&zone_all.holes, (uint32_t)(gone ? more : -more),
+                              memory_order_relaxed);
+}
+
+/* The same of their metadata: owners of objects read these bits without the lock. */
+static void zone_flip_meta(struct zone *zone, uint32_t first, uint32_t n)
+{
     for (uint32_t i = first; i < first + n; i++) {
-        uint64_t *word = meta ? &zone->map[i / 64].meta : &zone->map[i / 64].gone;
+        uint64_t *word = &zone->map[i / 64].meta;
         __atomic_store_n(word, *word ^ (uint64_t)1 << i % 64, __ATOMIC_RELAXED);
     }
-    if (meta)
-        zone->meta_parts += more;
-    else
-        atomic_fetch_add_explicit(&zone_all.holes, more, memory_order_relaxed);
 }
 
-/* ---- seams ---------------------------------------------------------------------------------- */
-
-/* Each block knows where its pages come from (large/move.c): neighbours whose pages come from neighbours are one
- * mapping.  Neighbours of a block with pages from so far away that make two mappings with it: 0 to 2. */
-static unsigned zone_seams(const struct zone *zone, uint32_t index, int32_t far)
+static int zone_map(uint32_t first, uint32_t n)
 {
-    unsigned seams = 0;
-
-    if (index > zone->first)
-        seams += __atomic_load_n(&zone_block(index - 1)->far, __ATOMIC_RELAXED) != far;
-    if (index + 1 < zone->end)
-        seams += __atomic_load_n(&zone_block(index + 1)->far, __ATOMIC_RELAXED) != far;
-    return seams;
+    return window_map(pagemap_block(first), (size_t)n << BLOCK_SHIFT);
 }
 
-/* False: that would be a mapping too many. */
-bool zone_set_far(struct zone *zone, uint32_t index, int32_t far)
+static bool zone_unmap_blocks(uint32_t first, uint32_t n)
 {
-    struct block *block = zone_block(index);
-    uint32_t more = zone_seams(zone, index, far) - zone_seams(zone, index, block->far);
-
-    if ((int32_t)more > 0 &&
-        atomic_load_explicit(&zone_all.seams, memory_order_relaxed) + more > ZONE_SEAMS)
-        return false;
-    atomic_fetch_add_explicit(&zone_all.seams, more, memory_order_relaxed);
-    __atomic_store_n(&block->far, far, __ATOMIC_RELAXED);
-    return true;
+    return window_unmap(pagemap_block(first), (size_t)n << BLOCK_SHIFT);
 }
 
 /* ---- giving back ---------------------------------------------------------------------------- */
@@ -131,10 +112,8 @@ static uint32_t zone_clean_run(const struct zone *zone, uint32_t end, uint32_t m
 
 static bool zone_may_hole(const struct zone *zone, uint32_t first, uint32_t n)
 {
-    uint32_t most = n >= ZONE_HOLE_WIDE ? ZONE_HOLES : ZONE_HOLES / 2;
-
-    return zone_pieces(zone, first, n, false) <= 0 ||
-           atomic_load_explicit(&zone_all.holes, memory_order_relaxed) < most;
+    return zone_holes(zone, first, n) <= 0 ||
+           atomic_load_explicit(&zone_all.holes, memory_order_relaxed) < ZONE_HOLES;
 }
 
 /* Unmaps a run of clean blocks; the lock is dropped meanwhile, the blocks are taken. */
@@ -146,14 +125,14 @@ LOCK_UNCHECKED static void zone_unmap_run(struct zone *zone, uint32_t first, uin
         zone_mark_used(zone, zone_block(i), BLOCK_SPAN);
     zone_begin_purge(zone);
     lock_drop(&zone->lock, LOCK_ARENA);
-    gone = window_give(first, n);
-    meta = gone && meta && window_give_meta(first, n);
+    gone = zone_unmap_blocks(first, n);
+    meta = gone && meta && window_unmap(pagemap_meta(first), (size_t)n * BLOCK_META);
     lock_take(&zone->lock, LOCK_ARENA);
     zone_end_purge(zone);
     if (gone)
-        zone_set(zone, first, n, false, true);
+        zone_set_gone(zone, first, n, true);
     if (meta)
-        zone_set(zone, first, n, true, false);
+        zone_flip_meta(zone, first, n);
     for (uint32_t i = first; i < first + n; i++) {
         if (meta)
             zone_block(i)->meta_high = 0;
@@ -189,9 +168,9 @@ void zone_trim(struct zone *zone)
 
 bool zone_unmap_taken(struct zone *zone, uint32_t index)
 {
-    if (zone_is_own(zone) || !window_give(index, 1))
+    if (zone_is_own(zone) || !zone_unmap_blocks(index, 1))
         return false;
-    zone_set(zone, index, 1, false, true);
+    zone_set_gone(zone, index, 1, true);
     return true;
 }
 
@@ -200,14 +179,14 @@ __attribute__((cold)) static bool zone_unmap_free(struct zone *zone, uint32_t in
 {
     struct block *block = zone_block(index);
 
-    if (!zone_may_hole(zone, index, 1) || !window_give(index, 1))
+    if (!zone_may_hole(zone, index, 1) || !zone_unmap_blocks(index, 1))
         return false;
     zone_mark_used(zone, block, BLOCK_SPAN);
     zone->warm_pages -= block->ndirty;
     zone->purged += (size_t)block->ndirty * PAGE_SIZE;
     block->ndirty = 0;
     memset(block->dirty, 0, sizeof(block->dirty));
-    zone_set(zone, index, 1, false, true);
+    zone_set_gone(zone, index, 1, true);
     zone_mark_free(zone, block);
     return true;
 }
@@ -229,14 +208,13 @@ __attribute__((cold)) uint32_t zone_unmap_spare(struct zone *zone, uint32_t most
 /* A mapping anew has no advice, is in core dumps as a whole, and is bound to no node. */
 static void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
 {
-    zone_set(zone, first, n, false, false);
+    zone_set_gone(zone, first, n, false);
     zone->clean += n;
     zone_note_unbound(zone);
     for (uint32_t i = first, end = first + n, run; i < end; i += run) {
         bool huge = zone_block(i)->huge;
         for (run = 0; i + run < end && zone_block(i + run)->huge == huge; run++) {
-            if (zone_block(i + run)->far != 0)
-                (void)zone_set_far(zone, i + run, 0);
+            zone_set_moved(zone_block(i + run), false);
             zone_block(i + run)->shown = BLOCK_PAGES;
         }
         if (huge ||
@@ -252,31 +230,12 @@ void zone_lose(struct zone *zone, uint32_t i)
     zone_mark_used(zone, block, BLOCK_UNUSED);
     zone->warm_pages -= block->ndirty;
     if (zone_is_gone(zone, i))
-        zone_set(zone, i, 1, false, false);
+        zone_set_gone(zone, i, 1, false);
     else
-        (void)window_give(i, 1);
+        (void)zone_unmap_blocks(i, 1);
     (void)zone_set_huge(block, block->home);
     zone->opened--;
     pagemap.zone[i] = UINT8_MAX;
-}
-
-/* Loses those of a run that cannot be mapped; false: there were none. */
-static bool zone_lose_some(struct zone *zone, uint32_t first, uint32_t n)
-{
-    bool some = false;
-
-    for (uint32_t i = first; i < first + n; i++) {
-        int error = window_retake(i, 1);
-        if (error == EEXIST) {
-            zone_lose(zone, i);
-            some = true;
-        } else if (error) {
-            break;
-        } else if (!window_give(i, 1)) { /* mapped, then: as well as can be */
-            zone_renew(zone, i, 1);
-        }
-    }
-    return some;
 }
 
 /* The next run of gone blocks in [from, end); its length, or 0. */
@@ -295,7 +254,7 @@ static uint32_t zone_gone_run(const struct zone *zone, uint32_t *from, uint32_t 
 static void zone_undo(struct zone *zone, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first, n; (n = zone_gone_run(zone, &i, end)) > 0; i += n)
-        if (!window_give(i, n))
+        if (!zone_unmap_blocks(i, n))
             zone_renew(zone, i, n);
 }
 
@@ -304,11 +263,11 @@ int zone_remap(struct zone *zone, uint32_t first, uint32_t n)
     uint32_t end = first + n, run;
 
     for (uint32_t i = first; (run = zone_gone_run(zone, &i, end)) > 0; i += run) {
-        int error = window_retake(i, run);
+        int error = zone_map(i, run);
         if (!error)
             continue;
-        if (error == EEXIST && !zone_lose_some(zone, i, run))
-            error = ENOMEM;
+        for (uint32_t k = i; error == EEXIST && k < i + run; k++)
+            zone_lose(zone, k);
         zone_undo(zone, first, i);
         return error;
     }
@@ -329,46 +288,34 @@ int zone_remap_step(struct zone *zone, uint32_t first)
 
 /* ---- metadata ------------------------------------------------------------------------------- */
 
-/* The blocks without metadata from `at` on, downwards or up, if there are some behind these and few of these. */
-static uint32_t zone_gap(const struct zone *zone, uint32_t at, int step)
+static bool zone_lacks_meta(const struct zone *zone, uint32_t index)
 {
-    for (uint32_t n = 0; n <= zone->meta_parts / ZONE_GAP_SHARE; n++, at += (uint32_t)step) {
-        if (at < zone->first || at >= zone->end || !zone_owns(zone, at))
-            return 0;
-        if (zone_has_meta(zone, at))
-            return n;
-    }
-    return 0;
-}
-
-/* The rest of the tail that a block came from, which is cut into slabs next, or some free blocks behind the block. */
-static uint32_t zone_meta_end(const struct zone *zone, uint32_t index)
-{
-    const struct zone_tail *tail = &zone->tail[ZONE_DENSE];
-    uint32_t end = index + 1;
-
-    while (end < zone->end && !zone_has_meta(zone, end) &&
-           ((end >= tail->next && end < tail->end) ||
-            (end < index + ZONE_META_STEP && zone_is_free(zone, end))))
-        end++;
-    return end;
+    return index >= zone->first && index < zone->end && zone_owns(zone, index) &&
+           !zone_has_meta(zone, index);
 }
 
 static int zone_map_meta_of(struct zone *zone, uint32_t first, uint32_t end)
 {
-    int error = window_take_meta(first, end - first);
+    size_t size = (size_t)(end - first) * BLOCK_META;
+    int error = window_map(pagemap_meta(first), size);
 
     if (error)
         return error;
-    zone_set(zone, first, end - first, true, true);
+    os_dump(pagemap_meta(first), size, false); /* it is not the program's */
+    zone_flip_meta(zone, first, end - first);
     zone_note_unbound(zone);
     return 0;
 }
 
 int zone_map_meta(struct zone *zone, uint32_t index)
 {
-    uint32_t first = index - zone_gap(zone, index - 1, -1), end = zone_meta_end(zone, index);
-    int error = zone_map_meta_of(zone, first, end += zone_gap(zone, end, 1));
+    uint32_t first = index, end = index + 1;
+    int error;
 
+    while (first % ZONE_META_GROUP != 0 && zone_lacks_meta(zone, first - 1))
+        first--;
+    while (end % ZONE_META_GROUP != 0 && zone_lacks_meta(zone, end))
+        end++;
+    error = zone_map_meta_of(zone, first, end);
     return error && end - first > 1 ? zone_map_meta_of(zone, index, index + 1) : error;
 }

@@ -8,10 +8,8 @@
  * taken: then these are blocks like others.  The word is one, so the child sees a cut either done or not
  * begun, and a thread that sleeps until the next fork cuts from the block that this one has set aside.
  *
- * What is taken is not zeroed, and its blocks are in no core dump until the fork has ended.  All of their
- * pages may be used from the beginning.
+ * What is taken is not zeroed.
  */
-#include "os/os.h"
 #include "page/zone.h"
 
 enum {
@@ -60,9 +58,6 @@ static void zone_stock_account(struct zone *zone, uint64_t word)
         return;
     }
     block->state = BLOCK_RUNS;
-    block->kind = ZONE_LOOSE;
-    zone_count_huge(zone, block);
-    (void)zone_show(block, pages);
     zone_account_take(zone, pages, block_take(block, 0, pages));
     if (granules > 0) {
         block->meta_hint = 0;

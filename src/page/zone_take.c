@@ -15,7 +15,7 @@ static void zone_advise_runs(const struct zone *zone, struct block *block, enum 
     bool always = zone_all.huge == ZONE_HUGE_ALWAYS;
     bool small = (always ? zone->opened : zone->mapped[ZONE_DENSE]) <= ZONE_SMALL_BLOCKS;
 
-    if (block->huge && kind == ZONE_LOOSE && !always) {
+    if (block->huge && kind == ZONE_SPARSE && !always) {
         if (block->ndirty < BLOCK_PAGES) /* else all of it is resident already */
             zone_advise(index, 1, false);
     } else if (!block->huge && block->ndirty == 0 && !small &&
@@ -95,24 +95,13 @@ int zone_add_meta(struct zone *zone, struct block *block)
     return error;
 }
 
-/* Finds the pages in a free block; one past the last of them. */
-static unsigned zone_cut_end(struct block *block, struct zone_cut *cut)
+/* A free block is cut into runs from here on. */
+static void zone_begin_runs(struct zone *zone, struct block *block, enum zone_kind kind)
 {
-    (void)zone_find(block, cut);
-    return cut->at + cut->ask->pages;
-}
-
-/*
- * Where a limit refuses metadata, or access to pages that were never used: a free block that needs nothing of the
- * kernel.  The block that was refused stays free, so any other search would find it again.
- */
-static bool zone_ready(const struct zone *zone, struct zone_cut *cut)
-{
-    for (uint32_t i = zone->first; i < zone->end; i++)
-        if (zone_is_free(zone, i) && (!cut->meta || zone_has_meta(zone, i)) &&
-            zone_cut_end(zone_block(i), cut) <= zone_block(i)->shown)
-            return true;
-    return false;
+    zone_mark_used(zone, block, BLOCK_RUNS);
+    block->kind = (uint8_t)kind;
+    zone_advise_runs(zone, block, kind);
+    zone_count_huge(zone, block);
 }
 
 bool zone_take_block(struct zone *zone, enum zone_kind kind, struct zone_cut *cut)
@@ -123,14 +112,31 @@ bool zone_take_block(struct zone *zone, enum zone_kind kind, struct zone_cut *cu
     do
         block = zone_find_block(zone, kind);
     while (block && cut->meta && (error = zone_add_meta(zone, block)) == EEXIST);
-    if (!block ||
-        ((error || !zone_show(block, zone_cut_end(block, cut))) && !zone_ready(zone, cut)))
+    if (!block || error || !zone_find(block, cut) || !zone_show(block, cut->at + cut->ask->pages))
         return false;
-    block = cut->block;
-    zone_mark_used(zone, block, BLOCK_RUNS);
-    block->kind = (uint8_t)kind;
-    zone_advise_runs(zone, block, kind);
-    zone_count_huge(zone, block);
+    zone_begin_runs(zone, block, kind);
+    return true;
+}
+
+/* Finds the pages in a block that is free or cut into runs, and needs nothing of the kernel. */
+static bool zone_ready(const struct zone *zone, struct zone_cut *cut)
+{
+    for (uint32_t i = zone->first; i < zone->end; i++) {
+        struct block *block = zone_block(i);
+        if ((zone_is_free(zone, i) || (zone_has(zone, i) && block->state == BLOCK_RUNS)) &&
+            (!cut->meta || zone_has_meta(zone, i)) && block_may_take_meta(block, cut->granules) &&
+            zone_find(block, cut) && cut->at + cut->ask->pages <= block->shown)
+            return true;
+    }
+    return false;
+}
+
+bool zone_take_ready(struct zone *zone, enum zone_kind kind, struct zone_cut *cut)
+{
+    if (!zone_ready(zone, cut))
+        return false;
+    if (cut->block->state == BLOCK_FREE)
+        zone_begin_runs(zone, cut->block, kind);
     return true;
 }
 
@@ -138,15 +144,10 @@ struct block *zone_set_aside(struct zone *zone, bool grow)
 {
     const struct arena_ask all = {.pages = BLOCK_PAGES, .align = 1};
     struct zone_cut cut = {.ask = &all, .meta = true};
-    struct block *block = NULL;
 
-    if (zone_ready(zone, &cut))
-        block = cut.block;
-    else if (!grow || (block = zone_find_block(zone, ZONE_LOOSE)) == NULL ||
-             zone_add_meta(zone, block) != 0 ||
-             (block->shown < BLOCK_PAGES &&
-              !os_unguard(pagemap_block(zone_block_index(block)), BLOCK_SIZE)))
+    if (!zone_take_ready(zone, ZONE_SPARSE, &cut) &&
+        !(grow && zone_take_block(zone, ZONE_SPARSE, &cut)))
         return NULL;
-    zone_mark_used(zone, block, BLOCK_SPAN);
-    return block;
+    cut.block->state = BLOCK_SPAN;
+    return cut.block;
 }

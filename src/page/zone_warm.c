@@ -160,39 +160,23 @@ void zone_end_purge(struct zone *zone)
     }
 }
 
-/*
- * The kernel's pages may be larger than ours: one that holds dirty pages and is free as a whole goes
- * back whole, with the clean ones that were zeroed in place when it was not.  How many more there are.
- */
-static unsigned zone_widen(const struct block *block, uint64_t mask[BLOCK_WORDS])
-{
-    unsigned each = (unsigned)(os_page_size() / PAGE_SIZE), more = 0;
-
-    for (unsigned at = 0; each > 1 && each <= 64 && at < BLOCK_PAGES; at += each) {
-        uint64_t all = (each == 64 ? ~(uint64_t)0 : ((uint64_t)1 << each) - 1) << at % 64;
-        uint64_t *word = &mask[at / 64];
-        if (!(*word & all) || (block->free[at / 64] & all) != all)
-            continue;
-        more += (unsigned)__builtin_popcountll(all & ~*word);
-        *word |= all;
-    }
-    return more;
-}
-
 /* Gives one block's dirty pages back; the lock is dropped meanwhile, the pages are taken. */
 LOCK_UNCHECKED static size_t zone_purge_block(struct zone *zone, struct block *block)
 {
     uint64_t mask[BLOCK_WORDS];
     uint32_t index = zone_block_index(block);
     unsigned pages = block->ndirty, taken;
+    /* Of larger pages of the kernel one goes back that is free as a whole, with the clean ones that were zeroed in
+       place when it was not. */
+    bool wide = os_page_size() > PAGE_SIZE;
     bool whole = block->state == BLOCK_FREE, meta = whole && zone_has_meta(zone, index);
     bool noted = atomic_load_explicit(&zone_all.noted, memory_order_relaxed);
     /* Or khugepaged would fill the holes again.  Decided under the lock, like all fields of a block:
        another thread may give back other pages of it meanwhile. */
     bool split = !whole && (!block->home || zone_may_split()) && zone_set_huge(block, false);
 
-    memcpy(mask, block->dirty, sizeof(mask));
-    taken = pages + zone_widen(block, mask);
+    memcpy(mask, wide ? block->free : block->dirty, sizeof(mask));
+    taken = wide ? block->nfree : pages;
     for (int i = 0; i < BLOCK_WORDS; i++)
         block->free[i] &= ~mask[i];
     memset(block->dirty, 0, sizeof(block->dirty));

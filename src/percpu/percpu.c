@@ -10,7 +10,6 @@
 #include "os/topology.h"
 #include "os/vdso.h"
 
-#include <errno.h>
 #include <string.h>
 #if defined(__x86_64__) && __has_include(<sys/platform/x86.h>)
 #include <sys/platform/x86.h>
@@ -41,15 +40,6 @@ enum { /* linux/membarrier.h since 5.10 */
 
 enum { PERCPU_ASKED_LOCKED = 1 }; /* of the words of STOOK_MODE */
 
-static long percpu_membarrier(int command, unsigned flags, int cpu)
-{
-    int saved = errno;
-    long r = raw_call(SYS_membarrier, command, flags, cpu);
-
-    errno = saved;
-    return r;
-}
-
 /* NULL where the process can use sections, else why it cannot. */
 static const char *percpu_refusal(void)
 {
@@ -65,7 +55,7 @@ static const char *percpu_refusal(void)
         return "the C library does not register rseq";
     if (__rseq_size == 0 || percpu_registered_cpu(__rseq_offset) < 0)
         return "the C library has rseq switched off, or the kernel refused it";
-    commands = percpu_membarrier(MEMBARRIER_QUERY, 0, 0);
+    commands = raw_result(SYS_membarrier, MEMBARRIER_QUERY, 0, 0);
     if (commands < 0 || !(commands & MEMBARRIER_RSEQ))
         return "the kernel has no membarrier for rseq, or a sandbox forbids it";
     return NULL;
@@ -81,35 +71,19 @@ static bool percpu_is_wide(void)
 #endif
 }
 
-static __attribute__((cold)) void percpu_isolate(unsigned cpu, void *set)
-{
-    ((uint64_t *)set)[cpu / 64] |= (uint64_t)1 << cpu % 64;
-}
-
 /*
  * The sections take whatever CPU number the kernel gives, and sysfs (a container's imitation) may say
- * too little.  The kernel refuses a mask with fewer bits than there may ever be CPUs.
+ * too little.
  */
 static unsigned percpu_count_rows(void)
 {
-    unsigned long mask[TOPOLOGY_CPUS_MAX / (8 * sizeof(unsigned long))];
-    unsigned rows = topology.simulated ? topology.cpus : PERCPU_ROWS_UNKNOWN;
-    int saved = errno;
+    unsigned rows = topology.mask_cpus > 0 ? topology.mask_cpus : PERCPU_ROWS_UNKNOWN;
 
-    for (size_t size = sizeof(mask[0]); !topology.simulated && size <= sizeof(mask);
-         size += sizeof(mask[0])) {
-        if (raw_call(SYS_sched_getaffinity, 0, size, mask) >= 0)
-            rows = (unsigned)size * 8;
-        else if (errno == EINVAL)
-            continue;
-        break;
-    }
-    errno = saved;
-    return rows > topology.cpus ? rows : topology.cpus;
+    return topology.simulated || rows < topology.cpus ? topology.cpus : rows;
 }
 
 /*
- * The same by the digits of a mask, each of which stands for 4 CPUs.  The call above counts in steps of 64.  Under a
+ * The same by the digits of a mask, each of which stands for 4 CPUs.  Masks have a multiple of 64.  Under a
  * limit, areas of CPUs that cannot be would be most of the address space that a process starts with.
  */
 static __attribute__((cold, noinline)) unsigned percpu_count_digits(void)
@@ -126,24 +100,13 @@ static __attribute__((cold, noinline)) unsigned percpu_count_digits(void)
     return *digit && digits > 0 ? digits * 4 : UINT32_MAX;
 }
 
-static bool percpu_is_limited(void)
-{
-    os_read_limits();
-    return os_space_limit() < SIZE_MAX || os_is_data_limited();
-}
-
-static size_t percpu_areas_size(void)
-{
-    return ((size_t)percpu.rows + 2) * PERCPU_AREA_SIZE;
-}
-
 /*
  * One mapping for all rows.  Huge pages would make the areas of CPUs that are hardly used resident;
  * core dumps have the program's own memory, and not these.
  */
 static void percpu_init_areas(void)
 {
-    size_t size = percpu_areas_size();
+    size_t size = ((size_t)percpu.rows + 2) * PERCPU_AREA_SIZE;
     char *base = os_map(size);
 
     if (!base)
@@ -158,7 +121,8 @@ void percpu_init(void)
     const char *refusal = percpu_refusal(), *isolated = setting_text(SETTING_ISOLATED_CPUS);
 
     percpu.rows = percpu_count_rows();
-    if (percpu_is_limited()) {
+    os_read_limits();
+    if (os_space_limit() < SIZE_MAX || os_is_data_limited()) {
         unsigned rows = percpu_count_digits();
         rows = rows > topology.cpus ? rows : topology.cpus;
         percpu.rows = rows < percpu.rows ? rows : percpu.rows;
@@ -172,7 +136,7 @@ void percpu_init(void)
                              ? __rseq_offset
                              : (char *)&percpu_unregistered - (char *)__builtin_thread_pointer();
     if (isolated && (percpu.isolated = os_map(TOPOLOGY_CPUS_MAX / 8)) != NULL)
-        (void)parse_list(isolated, TOPOLOGY_CPUS_MAX, percpu_isolate, percpu.isolated);
+        (void)parse_list(isolated, TOPOLOGY_CPUS_MAX, percpu.isolated);
     percpu_slot_init(0); /* no cache's: what is in no slab falls into the slow path */
 }
 
@@ -243,13 +207,13 @@ bool percpu_fence(unsigned cpu)
     if (!percpu_may_fence(cpu))
         return false;
     atomic_fetch_add_explicit(&percpu.fences, 1, memory_order_relaxed);
-    if (percpu_membarrier(MEMBARRIER_RSEQ, MEMBARRIER_FLAG_CPU, (int)cpu) == 0)
+    if (raw_result(SYS_membarrier, MEMBARRIER_RSEQ, MEMBARRIER_FLAG_CPU, cpu) == 0)
         return true;
     /*
      * The process's first fence registers, so that programs that never need one make no such call.
      * A CPU that is offline is no error.  All CPUs: a kernel that does not know FLAG_CPU.
      */
-    (void)percpu_membarrier(MEMBARRIER_REGISTER_RSEQ, 0, 0);
-    return percpu_membarrier(MEMBARRIER_RSEQ, MEMBARRIER_FLAG_CPU, (int)cpu) == 0 ||
-           percpu_membarrier(MEMBARRIER_RSEQ, 0, 0) == 0;
+    (void)raw_result(SYS_membarrier, MEMBARRIER_REGISTER_RSEQ, 0, 0);
+    return raw_result(SYS_membarrier, MEMBARRIER_RSEQ, MEMBARRIER_FLAG_CPU, cpu) == 0 ||
+           raw_result(SYS_membarrier, MEMBARRIER_RSEQ, 0, 0) == 0;
 }

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * random.c - a generator a CPU, which a first number seeds, and permutations.
+ */
 #include "percpu/random.h"
 
 #include "base/placed.h"
@@ -12,13 +15,6 @@ static struct {
     _Atomic uint64_t state;
 } __attribute__((aligned(64))) random_cpu[RANDOM_CPUS] LARGE_BSS;
 static uint64_t random_key; /* constant after random_init() */
-
-static uint64_t random_mix(uint64_t z)
-{
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
 
 /* Unbiased enough below 2^16: the high half of a product. */
 static uint32_t random_scale(uint32_t value, uint32_t n)
@@ -37,7 +33,7 @@ static __attribute__((noinline, cold)) void random_seed(unsigned cpu)
     uint64_t none = 0;
 
     (void)atomic_compare_exchange_strong(&random_cpu[cpu].state, &none,
-                                         random_mix(random_key + cpu) | 1);
+                                         os_mix(random_key + cpu) | 1);
 }
 
 uint32_t random_below(uint32_t n)
@@ -49,7 +45,7 @@ uint32_t random_below(uint32_t n)
     if (__builtin_expect(atomic_load_explicit(state, memory_order_relaxed) == 0, 0))
         random_seed(cpu);
     z = atomic_fetch_add_explicit(state, 0x9e3779b97f4a7c15u, memory_order_relaxed);
-    return random_scale((uint32_t)(random_mix(z) >> 32), n);
+    return random_scale((uint32_t)(os_mix(z) >> 32), n);
 }
 
 void random_permute(uint16_t *index, uint32_t n)

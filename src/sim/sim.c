@@ -185,7 +185,7 @@ static int sim_set_memory(int node, bool online)
     if (!online && topology.memory_nodes == bit)
         return EBUSY;
     topology.memory_nodes = online ? topology.memory_nodes | bit : topology.memory_nodes & ~bit;
-    topology_settle(&topology);
+    topology_derive(&topology);
     return 0;
 }
 

@@ -453,7 +453,7 @@ bool topology_text_parse(struct topology *t, const char *text, char *error)
             return false;
     }
     t->simulated = true;
-    topology_settle(t);
+    topology_derive(t);
     return true;
 }
 

@@ -62,7 +62,8 @@ int file_open_read(const char *path)
 /* Whether another user may have put there what lies in this folder under its name. */
 static bool file_planted(int folder, const struct stat *st)
 {
-    bool other = st->st_uid != raw_geteuid(), names = S_ISREG(st->st_mode) && st->st_nlink > 1;
+    bool other = st->st_uid != (uid_t)raw_call(SYS_geteuid),
+         names = S_ISREG(st->st_mode) && st->st_nlink > 1;
     struct stat above;
 
     if (S_ISCHR(st->st_mode) || (!other && !names))
@@ -128,7 +129,7 @@ static int file_refused(int folder, int fd, int flags)
         return EINVAL;
     if (file_planted(folder, &st))
         return EACCES;
-    if ((flags & O_TRUNC) && S_ISREG(st.st_mode) && raw_ftruncate(fd, 0) != 0)
+    if ((flags & O_TRUNC) && S_ISREG(st.st_mode) && raw_call(SYS_ftruncate, fd, 0) != 0)
         return errno;
     return raw_fcntl(fd, F_SETFL, flags & O_APPEND) < 0 ? errno : 0;
 }

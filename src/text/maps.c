@@ -36,7 +36,8 @@ static char *maps_line(struct maps *maps)
         if (maps->have == sizeof(maps->text)) /* no line of the kernel's */
             return NULL;
         do
-            n = raw_read(maps->fd, maps->text + maps->have, sizeof(maps->text) - maps->have);
+            n = raw_call(SYS_read, maps->fd, maps->text + maps->have,
+                         sizeof(maps->text) - maps->have);
         while (n < 0 && errno == EINTR);
         if (n <= 0)
             return NULL;

@@ -32,7 +32,7 @@ static bool profile_maps_read(int memory, uint64_t address, void *to, size_t siz
     ssize_t n;
 
     do
-        n = raw_pread(memory, to, size, (off_t)address);
+        n = raw_call(SYS_pread64, memory, to, size, address);
     while (n < 0 && errno == EINTR);
     return n == (ssize_t)size;
 }

@@ -60,7 +60,6 @@ static bool fault(int error)
         return false;
     fault_hits++;
     fault_tell();
-    errno = error;
     return true;
 }
 
@@ -107,7 +106,8 @@ long __wrap_raw_call6(long number, long a, long b, long c, long d, long e, long 
 {
     if (number == SYS_clock_gettime && fault_clock)
         fault_clock();
-    return fault(fault_errno(number)) ? -1 : __real_raw_call6(number, a, b, c, d, e, f);
+    return fault(fault_errno(number)) ? -fault_errno(number)
+                                      : __real_raw_call6(number, a, b, c, d, e, f);
 }
 
 #endif

@@ -157,6 +157,10 @@ static int start_without_affinity(void)
         return CHILD_SKIP;
     memset(&percpu, 0, sizeof(percpu));
     errno = 5;
+    if (!topology.simulated) {
+        memset(&topology, 0, sizeof(topology));
+        topology_init();
+    }
     percpu_init();
     if (errno != 5 || (percpu.rows < PERCPU_ROWS_UNKNOWN && !topology.simulated))
         return CHILD_BAD;

@@ -478,12 +478,13 @@ static int hidden_pages_are_refused_to_a_fork(void *arg)
 /* The first block with enough pages can have no metadata: another block that has both serves. */
 static int metadata_of_runs_are_refused(void *arg)
 {
+    enum { RUNS = 40 }; /* two a block, in more blocks than get their metadata together */
     struct arena_ask half = {.pages = BLOCK_PAGES / 2, .align = 1, .meta_bytes = 64}, ask = half;
-    char *run[2], *slab[2], *found;
+    char *run[RUNS], *slab[2], *found;
     void *meta[2], *at;
 
     (void)arg;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < RUNS; i++)
         MUST((run[i] = arena_alloc_run(0, 200, 1, false, NULL)) != NULL);
     for (int i = 0; i < 2; i++)
         MUST((slab[i] = arena_alloc(0, &half, NULL, &meta[i])) != NULL);
@@ -530,10 +531,23 @@ static int metadata_of_many_are_full(void *arg)
 
 /* ---- metadata ----------------------------------------------------------------------------------- */
 
+static uint32_t metadata_pieces(const struct zone *zone)
+{
+    uint32_t n = 0;
+    bool before = false;
+
+    for (uint32_t i = zone->first; i < zone->end; i++) {
+        bool has = zone_has_meta(zone, i);
+        n += has && !before;
+        before = has;
+    }
+    return n;
+}
+
 /* Blocks that spans have used, here and there, hold slabs: their metadata are mapped in few pieces. */
 static int metadata_in_few_pieces(void *arg)
 {
-    enum { SPANS = 4096, PARTS_MOST = 182 /* the root of 8 * 4100 */ };
+    enum { SPANS = 4096, PARTS_MOST = SPANS / 32 + 2 /* groups of 16 blocks */ };
     static char *span[SPANS];
     struct zone *zone = &zone_all.zone[0];
     uint32_t most = 0;
@@ -544,19 +558,19 @@ static int metadata_in_few_pieces(void *arg)
     MUST(take_slab(true));
     for (unsigned i = 0; i < SPANS; i++)
         MUST((span[i] = take(1)) != NULL);
-    MUST(zone->meta_parts == 1 && !is_mapped(pagemap_meta(pagemap_index(span[SPANS / 2]))));
+    MUST(metadata_pieces(zone) == 1 && !is_mapped(pagemap_meta(pagemap_index(span[SPANS / 2]))));
     before = mappings(), mapped = window_mapped();
     for (unsigned stride = SPANS; stride >= 2; stride /= 2)
         for (unsigned i = stride / 2; i < SPANS; i += stride) {
-            uint32_t parts = zone->meta_parts;
+            bool had = zone_has_meta(zone, pagemap_index(span[i]));
             arena_span_free(span[i], 1);
             MUST(take_slab(false) == span[i]);
-            MUST(zone->meta_parts == parts || zone_has_meta(zone, pagemap_index(span[i])));
+            MUST(had == zone_has_meta(zone, pagemap_index(span[i])));
             arena_free_run(span[i], BLOCK_PAGES);
             MUST(take_slab(true) == span[i]);
             MUST(zone_has_meta(zone, pagemap_index(span[i])));
-            if (zone->meta_parts > most)
-                most = zone->meta_parts;
+            if (metadata_pieces(zone) > most)
+                most = metadata_pieces(zone);
             MUST(most <= PARTS_MOST && (i > stride || mappings() <= before + PARTS_MOST));
         }
     MUST(most > 60);
@@ -566,7 +580,7 @@ static int metadata_in_few_pieces(void *arg)
     for (unsigned i = 1; i < SPANS; i++)
         free_slab(span[i]);
     arena_trim();
-    MUST(zone->clean == 0 && zone->meta_parts <= 2 && mappings() <= before + 8);
+    MUST(zone->clean == 0 && metadata_pieces(zone) <= 2 && mappings() <= before + 8);
     MUST(!is_mapped(pagemap_meta(pagemap_index(span[SPANS / 2]))));
     check_all(NULL, 0);
     return 0;

@@ -140,7 +140,7 @@ static int kinds_change(void *arg)
 /* Partial purges of dense blocks split few mappings, however many blocks there are. */
 static int few_splits(void *arg)
 {
-    enum { BLOCKS = 300, ORDER = 3, SLABS = BLOCKS * (BLOCK_PAGES >> ORDER), META = 64 };
+    enum { BLOCKS = 700, ORDER = 3, SLABS = BLOCKS * (BLOCK_PAGES >> ORDER), META = 64 };
     static struct {
         void *slab, *meta;
     } had[SLABS];
@@ -151,7 +151,7 @@ static int few_splits(void *arg)
     for (unsigned i = 0; i < SLABS; i += 2) /* no block is empty */
         arena_free_slab(had[i].slab, ORDER, had[i].meta, META);
     (void)arena_trim();
-    MUST(atomic_load(&zone_all.splits) > 150 && atomic_load(&zone_all.splits) <= 200);
+    MUST(atomic_load(&zone_all.splits) > 400 && atomic_load(&zone_all.splits) <= 520);
     for (unsigned i = 1; i < SLABS; i += 2)
         arena_free_slab(had[i].slab, ORDER, had[i].meta, META);
     check_all(NULL, 0);

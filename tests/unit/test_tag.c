@@ -500,10 +500,8 @@ long __wrap_raw_call6(long number, long a, long b, long c, long d, long e, long 
 
 long __wrap_raw_call6(long number, long a, long b, long c, long d, long e, long f)
 {
-    if (refused && number == SYS_mmap) {
-        errno = ENOMEM;
-        return -1;
-    }
+    if (refused && number == SYS_mmap)
+        return -ENOMEM;
     return __real_raw_call6(number, a, b, c, d, e, f);
 }
 
