@@ -19,8 +19,7 @@
  *
  * A rule holds for a build ID, a load address and an address.  So the rules of a file that was unloaded are met by no
  * other file in its place, and those of files without a build ID are not kept.  No lock (on musl the loader's, for
- * reading), no system call but one for the larger table, and an madvise() on the first thread's stack where it is deeper
- * than 112 KiB; any context.
+ * reading), no system call but an madvise() on the first thread's stack where it is deeper than 112 KiB; any context.
  */
 #ifndef STOOK_SITE_UNWIND_H
 #define STOOK_SITE_UNWIND_H

@@ -16,7 +16,6 @@ enum {
     PE_PCREL = 0x10,
     PE_DATAREL_SDATA4 = 0x3b,
     PE_ALIGNED = 0x50,
-    RULES_GUESSES = 6,
 };
 
 static uint64_t bytes_pointer(struct bytes *bytes, unsigned encoding)
@@ -115,36 +114,19 @@ static struct indexed rules_indexed(const unsigned char *table, uint64_t number)
     return one;
 }
 
-/*
- * The last of n whose code begins at or before `code`; n > 0.  Functions are of similar sizes, so the place is
- * guessed from both ends' codes first: a table of 30,000 is read in six lines instead of fifteen, which nothing else has
- * brought to the CPU's cache.
- */
-static uint64_t rules_bisect(const unsigned char *table, uint64_t n, int64_t code)
+/* The last of n whose code begins at or before `code`, or the first; n > 0. */
+static struct indexed rules_bisect(const unsigned char *table, uint64_t n, int64_t code)
 {
-    uint64_t low = 0,
-             high = n; /* the first is at or before it, unless low is 0; high is behind it */
-    int64_t from = rules_indexed(table, 0).code, to = rules_indexed(table, n - 1).code;
+    uint64_t low = 0, high = n;
 
-    for (unsigned guesses = RULES_GUESSES; high - low > 1;) {
+    while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
-        int64_t found;
-        if (guesses > 0 && from < to && code >= from && code <= to) {
-            middle = low + (uint64_t)((double)(code - from) / (double)(to - from) *
-                                      (double)(high - low - 1));
-            middle = middle <= low ? low + 1 : middle >= high ? high - 1 : middle;
-            guesses--;
-        }
-        found = rules_indexed(table, middle).code;
-        if (found <= code) {
+        if (rules_indexed(table, middle).code <= code)
             low = middle;
-            from = found;
-        } else {
+        else
             high = middle;
-            to = found;
-        }
     }
-    return low;
+    return rules_indexed(table, low);
 }
 
 /* The entry of the function that has `pc`, by the header's table; false: there is none, or *bad. */
@@ -165,7 +147,7 @@ static bool rules_search(const struct unwind_tables *tables, uint64_t pc, uint64
            n > (uint64_t)(header.end - header.at) / sizeof(one);
     if (*bad || n == 0)
         return false;
-    one = rules_indexed(header.at, rules_bisect(header.at, n, code));
+    one = rules_bisect(header.at, n, code);
     *entry = (uintptr_t)tables->header + (uint64_t)(int64_t)one.entry;
     return one.code <= code;
 }
