@@ -61,25 +61,13 @@ const char *facts_done(const struct facts *facts)
     return names[facts->goes_on ? facts->finding->done : DEBUG_ABORTED];
 }
 
-/* Whether the finding is about bytes that it names. */
-static bool facts_of_bytes(const struct debug_finding *finding)
-{
-    return finding->what <= DEBUG_PADDING;
-}
-
 bool facts_changed(const struct facts *facts, const uint8_t *byte)
 {
     const struct debug_finding *f = facts->finding;
     size_t from = (size_t)(byte - (const uint8_t *)f->at);
-    uint8_t expected = f->expected;
 
-    if (!facts_of_bytes(f) || byte < (const uint8_t *)f->at ||
-        from >= (f->changed ? f->changed : 1))
-        return false;
-    if (f->what == DEBUG_POISON && f->expected == POISON_FREE && f->object &&
-        byte == (const uint8_t *)f->object + facts->size - 1)
-        expected = POISON_END;
-    return *byte != expected;
+    return f->what <= DEBUG_PADDING && byte >= (const uint8_t *)f->at &&
+           from < (f->changed ? f->changed : 1) && *byte != f->expected;
 }
 
 static void facts_add(struct facts *facts, const char *name, const uint8_t *start, size_t size,

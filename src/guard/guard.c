@@ -6,6 +6,7 @@
 #include "guard/guard.h"
 
 #include "base/raw.h"
+#include "debug/zone.h"
 #include "guard/guard_fault.h"
 #include "guard/guard_pool.h"
 #include "percpu/percpu.h"
@@ -73,10 +74,8 @@ static void guard_place(struct guard_slot *slot, size_t size, size_t align)
     slot->object = random_below(2) ? page + ((guard.page - size) & ~(align - 1)) : page;
     slot->size = size;
     slot->align = (uint32_t)align;
-    memset(guard_zone_begin(slot), GUARD_ZONE_BYTE,
-           (size_t)(slot->object - guard_zone_begin(slot)));
-    memset(slot->object + size, GUARD_ZONE_BYTE,
-           (size_t)(guard_zone_end(slot) - (slot->object + size)));
+    memset(guard_zone_begin(slot), ZONE_LIVE, (size_t)(slot->object - guard_zone_begin(slot)));
+    memset(slot->object + size, ZONE_LIVE, (size_t)(guard_zone_end(slot) - (slot->object + size)));
 }
 
 /*
@@ -154,32 +153,22 @@ size_t guard_size(const void *object)
     return slot && guard_state(slot) == GUARD_LIVE && slot->object == object ? slot->size : 0;
 }
 
-/* The first byte of [from, to) that is not as it was, and up to which; false: all are. */
-static bool guard_changed(const char *from, const char *to, const char **at, size_t *changed)
-{
-    while (from < to && *(const unsigned char *)from == GUARD_ZONE_BYTE)
-        from++;
-    while (to > from && *(const unsigned char *)(to - 1) == GUARD_ZONE_BYTE)
-        to--;
-    *at = from;
-    *changed = (size_t)(to - from);
-    return from < to;
-}
-
 static void guard_check_zones(const struct guard_slot *slot, const char *call)
 {
-    const char *at, *end = slot->object + slot->size;
-    size_t changed;
+    const char *begin = guard_zone_begin(slot), *end = slot->object + slot->size;
+    const uint64_t word = ZONE_WORD(ZONE_LIVE);
+    struct zone_change change;
 
-    if (guard_changed(guard_zone_begin(slot), slot->object, &at, &changed))
-        guard_report(slot, at, DEBUG_ACCEPTED, 0,
+    if (zone_differs(begin, (size_t)(slot->object - begin), word, &change))
+        guard_report(slot, change.at, DEBUG_ACCEPTED, 0,
                      "%s found %zu bytes overwritten, %td before sampled object %p of %zu bytes",
-                     call, changed, slot->object - at, (void *)slot->object, slot->size);
-    if (guard_changed(end, guard_zone_end(slot), &at, &changed))
+                     call, change.bytes, slot->object - (char *)change.at, (void *)slot->object,
+                     slot->size);
+    if (zone_differs(end, (size_t)(guard_zone_end(slot) - end), word, &change))
         guard_report(
-            slot, at, DEBUG_ACCEPTED, 0,
+            slot, change.at, DEBUG_ACCEPTED, 0,
             "%s found %zu bytes overwritten, %td behind the %zu bytes of sampled object %p", call,
-            changed, at - end, slot->size, (void *)slot->object);
+            change.bytes, (char *)change.at - end, slot->size, (void *)slot->object);
 }
 
 static void guard_end(struct guard_slot *slot)

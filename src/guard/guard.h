@@ -29,7 +29,6 @@ enum {
     GUARD_FRAMES = 24,
     GUARD_ZONE =
         64, /* bytes on either side, within the page, that are checked when an object is freed */
-    GUARD_ZONE_BYTE = 0xcc,
     GUARD_PAUSE = 2,              /* bytes of the mean for each object between two of a thread's */
     GUARD_PAUSE_LEAST = 16 << 10, /* a mean; with a lower one each sample is guarded */
 };

@@ -19,7 +19,6 @@
 #include "cache/alloc.h"
 #include "debug/object.h"
 #include "harden/canary.h"
-#include "harden/filling.h"
 #include "os/os.h"
 #include "os/topology.h"
 #include "percpu/percpu.h"
@@ -135,7 +134,7 @@ void quarantine_resize(const struct stook_cache *cache, void *object, size_t siz
 /* The state of free objects of this cache. */
 static enum quarantine_state quarantine_unused(const struct stook_cache *cache)
 {
-    return filling_has(cache) ? QUARANTINE_CLEAN : QUARANTINE_FREE;
+    return canary_fills(cache) ? QUARANTINE_CLEAN : QUARANTINE_FREE;
 }
 
 /* The state of a free object that no other thread can reach. */
@@ -167,7 +166,7 @@ bool quarantine_take(const struct stook_cache *cache, void *object)
     if (!(cache->flags & STOOK_CACHE_QUARANTINE))
         return true;
     had = quarantine_state_of(cache, object);
-    if (had == QUARANTINE_CLEAN && !filling_check(cache, object, DEBUG_QUARANTINED)) {
+    if (had == QUARANTINE_CLEAN && !canary_check_filling(cache, object, DEBUG_QUARANTINED)) {
         (void)quarantine_move(cache, object, QUARANTINE_CLEAN, QUARANTINE_LOST);
         return false;
     }
@@ -183,7 +182,7 @@ void quarantine_take_reserved(const struct stook_cache *cache, void *object)
         return;
     had = quarantine_state_of(cache, object);
     if (had == QUARANTINE_CLEAN)
-        (void)filling_check(cache, object, DEBUG_ACCEPTED);
+        (void)canary_check_filling(cache, object, DEBUG_ACCEPTED);
     if (had == QUARANTINE_CLEAN || had == QUARANTINE_FREE)
         (void)quarantine_give(cache, object, had);
 }
@@ -196,7 +195,7 @@ void quarantine_slab_gone(const struct stook_cache *cache, const struct slab *sl
     for (uint32_t i = 0; i < objects; i++) {
         uint16_t word = atomic_load_explicit(quarantine_word(cache, slab, i), memory_order_relaxed);
         if (quarantine_state(word) == QUARANTINE_CLEAN)
-            (void)filling_check(cache, slab_object(cache, slab, i), DEBUG_ACCEPTED);
+            (void)canary_check_filling(cache, slab_object(cache, slab, i), DEBUG_ACCEPTED);
     }
 }
 
@@ -281,8 +280,8 @@ void quarantine_fill(const struct stook_cache *cache, void *const *objects, size
             memset(objects[i], 0, slab_usable(cache));
             continue;
         }
-        if (filling_has(cache))
-            filling_set(cache, objects[i]);
+        if (canary_fills(cache))
+            canary_fill(cache, objects[i]);
         (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, quarantine_unused(cache));
     }
 }
@@ -351,8 +350,8 @@ static unsigned quarantine_due(struct quarantine *queue, size_t most, void **lea
 static bool quarantine_leave(const struct stook_cache *cache, void *object)
 {
     bool lost =
-        !(filling_has(cache) ? filling_check(cache, object, DEBUG_QUARANTINED)
-                             : canary_check(cache, object, quarantine_usable(cache, object)));
+        !(canary_fills(cache) ? canary_check_filling(cache, object, DEBUG_QUARANTINED)
+                              : canary_check(cache, object, quarantine_usable(cache, object)));
 
     (void)quarantine_move(cache, object, QUARANTINE_HELD,
                           lost ? QUARANTINE_LOST : quarantine_unused(cache));
@@ -404,8 +403,8 @@ void quarantine_hold(struct stook_cache *cache, void **objects, size_t n)
         unsigned due;
         if (!objects[i])
             continue;
-        if (filling_has(cache))
-            filling_set(cache, objects[i]);
+        if (canary_fills(cache))
+            canary_fill(cache, objects[i]);
         do {
             due = quarantine_come(cache, &objects[i], leaving);
             for (unsigned k = 0; k < due; k++) {
