@@ -16,12 +16,11 @@
 
 enum facts_stack { FACTS_ALLOC = TRACK_ALLOC, FACTS_FREE = TRACK_FREE, FACTS_FOUND, FACTS_STACKS };
 
-/* Bytes that are shown. */
+/* Bytes that are shown: of a long piece those near the changed ones, or the first. */
 struct facts_bytes {
     const char *name; /* "Redzone", "Object", "Padding" */
     const uint8_t *start;
     size_t size;
-    bool near; /* only those near the changed ones, and the first */
 };
 
 #define FACTS_NO_AGE UINT64_MAX

@@ -27,9 +27,8 @@ static void tools_describe(const char *report)
         return;
     finding.slab = slab_at(address, *pagemap_at(address));
     /* The bytes before an object's start are its left zone. */
-    finding.index =
-        layout_index(&cache->layout,
-                     (uint32_t)(address + zone_left(cache) - slab_first(cache, finding.slab)));
+    finding.index = layout_index(
+        &cache->layout, (uint32_t)(address + zone_left(cache) - slab_first(cache, finding.slab)));
     if (finding.index >=
         slab_objects(cache, atomic_load_explicit(&finding.slab->state, memory_order_relaxed)))
         return;
