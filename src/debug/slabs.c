@@ -159,7 +159,7 @@ void slabs_gone(const struct stook_cache *cache, struct slab *slab)
         lock_pause(turn);
     tools_slab_gone(slab, (size_t)PAGE_SIZE << slab_order(cache, slabs_word(slab)));
     for (uint32_t i = 0; i < objects; i++)
-        (void)object_check(cache, slab, i, OBJECT_FREE, 0);
+        object_check_free(cache, slab, i);
     (void)slabs_check_ends(cache, slab);
 }
 

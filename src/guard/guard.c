@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard.c - allocates and frees guarded objects. guard_pool.c has the pages, guard_fault.c the faults, guard_report.c
- * the reports.
+ * guard.c - allocates and frees guarded objects. guard_pool.c has the pages, guard_fault.c the faults and the
+ * reports.
  */
 #include "guard/guard.h"
 
@@ -9,6 +9,7 @@
 #include "debug/zone.h"
 #include "guard/guard_fault.h"
 #include "guard/guard_pool.h"
+#include "os/os.h"
 #include "percpu/percpu.h"
 #include "percpu/random.h"
 #include "sample/otel.h"
@@ -111,7 +112,7 @@ static void *guard_make(const struct stook_cache *cache, size_t size, size_t ali
     slot = guard_find();
     if (!slot)
         return NULL;
-    if (!guard_open(guard_page(slot))) {
+    if (!os_unguard(guard_page(slot), guard.page)) {
         guard_set(slot, GUARD_FREED); /* as if it had been, and nothing is known of it */
         return NULL;
     }
@@ -176,7 +177,7 @@ static void guard_end(struct guard_slot *slot)
     bool broken = (atomic_load_explicit(&slot->told, memory_order_relaxed) & GUARD_BROKEN) != 0;
 
     guard_note(&slot->freed, 0);
-    if (!guard_close(guard_page(slot)))
+    if (!os_guard(guard_page(slot), guard.page))
         broken = true;
     atomic_fetch_sub_explicit(&guard.live, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&guard.live_bytes, slot->size, memory_order_relaxed);

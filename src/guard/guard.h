@@ -62,7 +62,6 @@ struct guard {
     /* Constant while bytes is not 0. */
     size_t page;
     uint32_t slots;
-    bool marked; /* pages lose their access by marks in the page table */
     struct guard_slot *slot;
     /* Atomic. */
     _Atomic uint32_t used;    /* slots that are not NEVER, or will not be soon */

@@ -15,6 +15,12 @@ FIRST_TEXT void canary_start(void)
         canary_secret = canary_secret << 8 | random_below(256);
 }
 
+/* The distance from the object's start to the end of its canary. */
+static size_t canary_end(const struct stook_cache *cache)
+{
+    return cache->layout.room + cache_canary(cache->flags, cache->object_size);
+}
+
 /* No byte of it is 0: so the end of a string is seen. */
 static uint64_t canary_of(const void *object)
 {

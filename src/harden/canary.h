@@ -27,12 +27,6 @@
 /* The filling, unless the cache asks for zeros.  Eight such bytes are no valid pointer. */
 enum { CANARY_FILLING = 0x6d };
 
-/* The distance from the object's start to the end of its canary. */
-static inline size_t canary_end(const struct stook_cache *cache)
-{
-    return cache->layout.room + cache_canary(cache->flags, cache->object_size);
-}
-
 /* Before the first cache. */
 void canary_start(void);
 /* Writes the canary of an object whose user requested `used` bytes. */
