@@ -290,7 +290,7 @@ bool debug_begin(const struct stook_cache *cache, size_t n, uint64_t where)
         errno = ENOMEM;
         return false;
     }
-    if ((debug_of(cache) & DEBUG_A) && where && fail_now(n * cache->object_size, where)) {
+    if ((debug_of(cache) & DEBUG_A) && where && fail_now(n * cache->object_size)) {
         /* malloc tries no larger class in that case, and says ENOMEM. */
         errno = cache->flags & CACHE_MALLOC ? EDQUOT : ENOMEM;
         return false;

@@ -573,15 +573,8 @@ static void destroyed(void **state)
 
 /* ---- failing, tracing ----------------------------------------------------------------------- */
 
-static void *take_at(struct stook_cache *cache, struct stook_site *site)
-{
-    return stook_alloc_at(cache, 0, site);
-}
-
 static void failing(void **state)
 {
-    struct stook_site here = {.file = "dir/here.c", .function = "f", .line = 17};
-    struct stook_site there = {.file = "dir/there.c", .function = "g", .line = 17};
     struct stook_cache *cache = make(64, STOOK_CACHE_DEBUG_FAIL), *other = make(64, FZPU);
     unsigned failed = 0;
     void *objects[10];
@@ -590,7 +583,6 @@ static void failing(void **state)
     assert_false(fail_read("1,100,0"));
     assert_false(fail_read("0,100,0,-1"));
     assert_false(fail_read("1,101,0,-1"));
-    assert_false(fail_read("1,100,0,-1,by=1"));
     assert_false(fail_read("1,100,0,-1x"));
     assert_true(fail_read("3,100,0,2"));
     for (unsigned i = 1; i <= 12; i++) {
@@ -606,12 +598,6 @@ static void failing(void **state)
     assert_null(stook_alloc(cache, 0));
     assert_int_equal(stook_alloc_bulk(cache, 0, 10, objects), -1);
     assert_non_null(stook_alloc(other, 0));
-    assert_true(fail_read("1,100,0,-1,at=here.c:17"));
-    assert_null(take_at(cache, &here));
-    assert_non_null(take_at(cache, &there));
-    assert_true(fail_read("1,100,0,-1,at=g"));
-    assert_non_null(take_at(cache, &here));
-    assert_null(take_at(cache, &there));
     assert_true(fail_read("1,50,0,-1"));
     failed = 0;
     for (unsigned i = 0; i < 1000; i++)
