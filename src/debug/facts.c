@@ -127,20 +127,24 @@ static void facts_bytes(struct facts *facts)
 }
 
 /* A call and its frames, which become symbols; those of the library's own files go later. */
-static void facts_call(struct facts *facts, enum facts_stack which, uint64_t age,
-                       const struct debug_who *who)
+static void facts_call(struct facts *facts, enum facts_stack which, const struct track *track)
 {
+    uint64_t frames[DEPOT_DEPTH], now = vdso_clock(CLOCK_MONOTONIC_COARSE);
+    unsigned depth = depot_get(track->stack, frames);
+
+    if (track->time == 0)
+        return;
     facts->stack[which].known = true;
-    facts->stack[which].age = age;
-    facts->stack[which].thread = who->thread;
-    facts->stack[which].cpu = who->cpu;
+    facts->stack[which].age = now > track->time ? now - track->time : 0;
+    facts->stack[which].thread = track->thread;
+    facts->stack[which].cpu = track->cpu;
     facts->stack[which].first = facts->symbols;
-    for (unsigned i = 0; i < who->depth && i < DEPOT_DEPTH; i++)
-        if (who->frames[i] & DEPOT_SITE)
+    for (unsigned i = 0; i < depth; i++)
+        if (frames[i] & DEPOT_SITE)
             facts->stack[which].site =
-                (const struct stook_site *)(uintptr_t)(who->frames[i] & ~DEPOT_SITE);
+                (const struct stook_site *)(uintptr_t)(frames[i] & ~DEPOT_SITE);
         else
-            facts->symbol[facts->symbols++].address = who->frames[i];
+            facts->symbol[facts->symbols++].address = frames[i];
     facts->stack[which].depth = facts->symbols - facts->stack[which].first;
 }
 
@@ -174,16 +178,6 @@ static void facts_trim(struct facts *facts, enum facts_stack which)
     }
 }
 
-static void facts_track(struct facts *facts, enum facts_stack which, const struct track *track)
-{
-    uint64_t frames[DEPOT_DEPTH], now = vdso_clock(CLOCK_MONOTONIC_COARSE);
-    const struct debug_who who = {track->thread, track->cpu, depot_get(track->stack, frames),
-                                  frames};
-
-    if (track->time != 0)
-        facts_call(facts, which, now > track->time ? now - track->time : 0, &who);
-}
-
 static void facts_tracks(struct facts *facts)
 {
     const struct debug_finding *f = facts->finding;
@@ -192,15 +186,14 @@ static void facts_tracks(struct facts *facts)
     if (!facts->owner)
         (void)pages_track_get(f->object ? f->object : f->at, track);
     for (unsigned which = 0; which < TRACKS; which++) {
-        if (facts->owner && f->object)
+        if (f->track[which])
+            track[which] = *f->track[which];
+        else if (facts->owner && f->object)
             (void)track_get(facts->owner, f->slab, f->index, which, &track[which]);
-        if (f->who[which])
-            facts_call(facts, which, FACTS_NO_AGE, f->who[which]);
-        else
-            facts_track(facts, which, &track[which]);
+        facts_call(facts, which, &track[which]);
     }
     found.stack = depot_here(f->where);
-    facts_track(facts, FACTS_FOUND, &found);
+    facts_call(facts, FACTS_FOUND, &found);
     symbols_find(facts->symbol, facts->symbols);
     for (unsigned which = 0; which < FACTS_STACKS; which++)
         facts_trim(facts, which);

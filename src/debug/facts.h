@@ -23,8 +23,6 @@ struct facts_bytes {
     size_t size;
 };
 
-#define FACTS_NO_AGE UINT64_MAX
-
 struct facts {
     const struct debug_finding *finding;
     const struct stook_cache *owner; /* of the object; NULL: it has no slab */
@@ -37,7 +35,7 @@ struct facts {
     unsigned pieces;
     struct {
         bool known;
-        uint64_t age; /* ns; FACTS_NO_AGE: unknown */
+        uint64_t age; /* ns */
         uint32_t thread, cpu;
         const struct stook_site *site; /* or NULL */
         unsigned first, depth;         /* of symbol[] */

@@ -35,8 +35,7 @@ static void json_stack(struct writer *w, const struct facts *facts, enum facts_s
     writer_print(w, ", \"%s\": {\"thread\": %u", keys[which], facts->stack[which].thread);
     if (which != FACTS_FOUND) {
         json_number(w, "cpu", facts->stack[which].cpu);
-        if (facts->stack[which].age != FACTS_NO_AGE)
-            json_number(w, "age_ns", facts->stack[which].age);
+        json_number(w, "age_ns", facts->stack[which].age);
     }
     if (site) {
         json_string(w, "file", site->file ? site->file : "?");

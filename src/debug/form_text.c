@@ -37,12 +37,11 @@ static void form_stack(struct writer *w, const struct facts *facts, enum facts_s
         form_frame(w, symbol);
     else
         writer_print(w, "?");
-    if (which != FACTS_FOUND && facts->stack[which].age != FACTS_NO_AGE)
-        writer_print(w, " age=%llums", (unsigned long long)(facts->stack[which].age / 1000000));
-    if (which == FACTS_FOUND)
-        writer_print(w, " pid=%u\n", facts->stack[which].thread);
-    else
-        writer_print(w, " cpu=%u pid=%u\n", facts->stack[which].cpu, facts->stack[which].thread);
+    if (which != FACTS_FOUND)
+        writer_print(w, " age=%llums cpu=%u",
+                     (unsigned long long)(facts->stack[which].age / 1000000),
+                     facts->stack[which].cpu);
+    writer_print(w, " pid=%u\n", facts->stack[which].thread);
     for (unsigned i = 0; i < depth; i++) {
         writer_print(w, " ");
         form_frame(w, &symbol[i]);

@@ -5,15 +5,12 @@
  */
 #include "guard/guard.h"
 
-#include "base/raw.h"
 #include "debug/zone.h"
 #include "guard/guard_fault.h"
 #include "guard/guard_pool.h"
 #include "os/os.h"
-#include "percpu/percpu.h"
 #include "percpu/random.h"
 #include "sample/otel.h"
-#include "site/tag.h"
 
 #include <errno.h>
 #include <string.h>
@@ -40,17 +37,6 @@ static bool guard_is_ready(void)
 }
 
 /* ---- objects ---------------------------------------------------------------------------------- */
-
-static void guard_note(struct guard_who *who, uint64_t where)
-{
-    uint64_t from = where & 1 ? 0 : where >> 1;
-
-    who->thread = (uint32_t)raw_gettid();
-    who->cpu = (uint32_t)percpu_cpu();
-    who->depth = tag_stack_walk((const void *)(uintptr_t)from, who->frames, GUARD_FRAMES);
-    if (who->depth == 0 && from != 0)
-        who->frames[who->depth++] = from;
-}
 
 /* The bytes around the object that are checked when it is freed. */
 static char *guard_zone_begin(const struct guard_slot *slot)
@@ -118,8 +104,8 @@ static void *guard_make(const struct stook_cache *cache, size_t size, size_t ali
     }
     guard_place(slot, size, align);
     slot->cache = cache;
-    slot->freed.depth = 0;
-    guard_note(&slot->allocated, where);
+    slot->freed = (struct track){0};
+    track_now(&slot->allocated, where);
     atomic_store_explicit(&slot->told, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&guard.sampled, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&guard.live, 1, memory_order_relaxed);
@@ -176,7 +162,7 @@ static void guard_end(struct guard_slot *slot)
 {
     bool broken = (atomic_load_explicit(&slot->told, memory_order_relaxed) & GUARD_BROKEN) != 0;
 
-    guard_note(&slot->freed, 0);
+    track_now(&slot->freed, 0);
     if (!os_guard(guard_page(slot), guard.page))
         broken = true;
     atomic_fetch_sub_explicit(&guard.live, 1, memory_order_relaxed);

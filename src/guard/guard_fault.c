@@ -29,7 +29,6 @@ void guard_report(const struct guard_slot *slot, const void *at, enum debug_done
                   uint64_t where, const char *format, ...)
 {
     struct debug_finding finding = {.what = DEBUG_GUARD, .done = done, .at = at, .where = where};
-    struct debug_who who[2];
     char text[256];
     va_list args;
 
@@ -38,16 +37,11 @@ void guard_report(const struct guard_slot *slot, const void *at, enum debug_done
     va_end(args);
     finding.text = text;
     if (slot) {
-        const struct guard_who *both[2] = {&slot->allocated, &slot->freed};
         finding.cache = slot->cache;
         finding.object = slot->object;
         finding.size = finding.requested = slot->size;
-        for (int i = 0; i < 2; i++)
-            if (both[i]->depth > 0) {
-                who[i] = (struct debug_who){both[i]->thread, both[i]->cpu, both[i]->depth,
-                                            both[i]->frames};
-                finding.who[i] = &who[i];
-            }
+        finding.track[0] = &slot->allocated;
+        finding.track[1] = &slot->freed;
     }
     (void)debug_report(&finding);
 }
