@@ -11,6 +11,7 @@
 
 struct slab;
 struct stook_cache;
+struct track;
 
 enum debug_what {
     /* Bytes: from `at` on, `changed` of them, should be `expected`. */
@@ -51,13 +52,6 @@ enum debug_done {
     DEBUG_OPENED,      /* the page of the fault may be used from now on */
 };
 
-/* A call that allocated or freed an object. */
-struct debug_who {
-    uint32_t thread, cpu;
-    uint32_t depth;
-    const uint64_t *frames; /* innermost first */
-};
-
 /* What is 0 is not known. */
 struct debug_finding {
     enum debug_what what;
@@ -74,8 +68,8 @@ struct debug_finding {
     size_t requested;                /* bytes that were asked for */
     size_t value, objects;
     const char *text;
-    const struct debug_who
-        *who[2];    /* that allocated and freed the object; NULL: its column may know */
+    /* By which it was allocated and freed (debug/track.h); NULL: its column may know. */
+    const struct track *track[2];
     uint64_t where; /* base/where.h: the call that found it */
 };
 

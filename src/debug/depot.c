@@ -6,7 +6,6 @@
 #include "debug/depot.h"
 
 #include "base/placed.h"
-#include "os/os.h"
 #include "site/tag.h"
 
 #include <stdatomic.h>
@@ -21,20 +20,12 @@ enum {
 
 struct depot depot LARGE_BSS;
 
-/* Fresh pages at *place, or what another thread has put there first; NULL without memory. */
+/* What is at *place, or fresh pages. */
 static void *depot_map(void *place, size_t size)
 {
-    _Atomic(void *) *at = place;
-    void *found = atomic_load_explicit(at, memory_order_acquire), *fresh;
+    void *found = __atomic_load_n((void **)place, __ATOMIC_ACQUIRE);
 
-    if (found)
-        return found;
-    fresh = os_map(size);
-    if (!fresh || atomic_compare_exchange_strong_explicit(at, &found, fresh, memory_order_acq_rel,
-                                                          memory_order_acquire))
-        return fresh;
-    os_unmap(fresh, size);
-    return found;
+    return found ? found : tag_map(place, NULL, size);
 }
 
 static struct depot_record *depot_record(uint32_t number)
@@ -145,13 +136,10 @@ uint32_t depot_here(uint64_t where)
 
     if (where & 1) {
         frames[0] = DEPOT_SITE | (uintptr_t)site;
-        depth = 1 + tag_stack_walk(NULL, frames + 1, DEPOT_DEPTH - 1);
-    } else {
-        depth = tag_stack_walk(site, frames, DEPOT_DEPTH);
-        if (depth == 0 && site) {
-            frames[0] = (uintptr_t)site;
-            depth = 1;
-        }
+        return depot_put(frames, 1 + tag_stack_walk(NULL, frames + 1, DEPOT_DEPTH - 1));
     }
+    depth = tag_stack_walk(site, frames, DEPOT_DEPTH);
+    if (depth == 0 && site)
+        frames[depth++] = (uintptr_t)site;
     return depot_put(frames, depth);
 }

@@ -14,9 +14,10 @@
 #include <string.h>
 
 enum {
-    FACTS_PADDING = 64, /* bytes of padding that are shown, from 16 before the first changed one */
-    FACTS_OWN = 14,     /* frames of the library's, at most, before the program's */
-    FACTS_ALL = 512,    /* objects up to this size are shown whole */
+    FACTS_OWN = 14,    /* frames of the library's, at most, before the program's */
+    FACTS_MOST = 512,  /* bytes of a piece that is shown whole ... */
+    FACTS_PART = 64,   /* ... and of others that are shown, */
+    FACTS_BEFORE = 16, /* from so many before the first changed one */
 };
 
 const char *facts_name(enum debug_what what)
@@ -61,32 +62,30 @@ const char *facts_done(const struct facts *facts)
     return names[facts->goes_on ? facts->finding->done : DEBUG_ABORTED];
 }
 
-/* Whether the finding is about bytes that it names. */
-static bool facts_of_bytes(const struct debug_finding *finding)
-{
-    return finding->what <= DEBUG_PADDING;
-}
-
 bool facts_changed(const struct facts *facts, const uint8_t *byte)
 {
     const struct debug_finding *f = facts->finding;
     size_t from = (size_t)(byte - (const uint8_t *)f->at);
-    uint8_t expected = f->expected;
 
-    if (!facts_of_bytes(f) || byte < (const uint8_t *)f->at ||
-        from >= (f->changed ? f->changed : 1))
-        return false;
-    if (f->what == DEBUG_POISON && f->expected == POISON_FREE && f->object &&
-        byte == (const uint8_t *)f->object + facts->size - 1)
-        expected = POISON_END;
-    return *byte != expected;
+    return f->what <= DEBUG_PADDING && byte >= (const uint8_t *)f->at &&
+           from < (f->changed ? f->changed : 1) && *byte != f->expected;
 }
 
+/* `most`: the size of a piece that is shown whole. */
 static void facts_add(struct facts *facts, const char *name, const uint8_t *start, size_t size,
-                      bool near)
+                      size_t most)
 {
-    if (size > 0 && facts->pieces < sizeof(facts->bytes) / sizeof(facts->bytes[0]))
-        facts->bytes[facts->pieces++] = (struct facts_bytes){name, start, size, near};
+    const uint8_t *at = facts->finding->at;
+    size_t from = 0;
+
+    if (size > most && facts->finding->what <= DEBUG_PADDING && at >= start && at < start + size)
+        from = (size_t)(at - start) < FACTS_BEFORE
+                   ? 0
+                   : ((size_t)(at - start) - FACTS_BEFORE) & ~(size_t)15;
+    if (size > most)
+        size = size - from < FACTS_PART ? size - from : FACTS_PART;
+    if (size > 0)
+        facts->bytes[facts->pieces++] = (struct facts_bytes){name, start + from, size};
 }
 
 /*
@@ -101,10 +100,7 @@ static void facts_bytes(struct facts *facts)
     size_t left = zones ? zone_left(facts->owner) : 0, own = facts->size, end;
 
     if (f->what == DEBUG_PADDING) {
-        size_t before = at && ((uintptr_t)at & 4095) >= 16 ? 16 : 0;
-        size_t rest = 4096 - (((uintptr_t)at - before) & 4095);
-        facts_add(facts, "Padding", at - before, rest < FACTS_PADDING ? rest : FACTS_PADDING,
-                  false);
+        facts_add(facts, "Padding", at, f->changed, FACTS_MOST);
         return;
     }
     if (!object || f->what == DEBUG_STILL_OUT ||
@@ -113,9 +109,9 @@ static void facts_bytes(struct facts *facts)
     if (facts->owner && f->what == DEBUG_RIGHT_ZONE && !zones) /* a canary (harden/) */
         return;
     if (!facts->owner) { /* whole pages */
-        facts_add(facts, "Object", object, own < FACTS_PADDING ? own : FACTS_PADDING, false);
+        facts_add(facts, "Object", object, facts->requested, 0);
         if (f->what == DEBUG_RIGHT_ZONE)
-            facts_add(facts, "Redzone", object + facts->requested, own - facts->requested, true);
+            facts_add(facts, "Redzone", object + facts->requested, own - facts->requested, 0);
         return;
     }
     if (zones && f->what == DEBUG_RIGHT_ZONE && f->expected == ZONE_LIVE)
@@ -125,15 +121,23 @@ static void facts_bytes(struct facts *facts)
         (facts->owner->flags & STOOK_CACHE_QUARANTINE)) /* up to the next object */
         end = facts->owner->layout.room +
               cache_canary(facts->owner->flags, facts->owner->object_size);
-    facts_add(facts, "Redzone", object - left, left, false);
-    facts_add(facts, "Object", object, own, own > FACTS_ALL);
-    facts_add(facts, "Redzone", object + own, end - own, end - own > FACTS_ALL);
+    facts_add(facts, "Redzone", object - left, left, FACTS_MOST);
+    facts_add(facts, "Object", object, own, FACTS_MOST);
+    facts_add(facts, "Redzone", object + own, end - own, FACTS_MOST);
 }
 
-/* The frames of a stack become symbols; those of the library's own files go later. */
-static void facts_symbols(struct facts *facts, enum facts_stack which, const uint64_t *frames,
-                          unsigned depth)
+/* A call and its frames, which become symbols; those of the library's own files go later. */
+static void facts_call(struct facts *facts, enum facts_stack which, const struct track *track)
 {
+    uint64_t frames[DEPOT_DEPTH], now = vdso_clock(CLOCK_MONOTONIC_COARSE);
+    unsigned depth = depot_get(track->stack, frames);
+
+    if (track->time == 0)
+        return;
+    facts->stack[which].known = true;
+    facts->stack[which].age = now > track->time ? now - track->time : 0;
+    facts->stack[which].thread = track->thread;
+    facts->stack[which].cpu = track->cpu;
     facts->stack[which].first = facts->symbols;
     for (unsigned i = 0; i < depth; i++)
         if (frames[i] & DEPOT_SITE)
@@ -142,13 +146,6 @@ static void facts_symbols(struct facts *facts, enum facts_stack which, const uin
         else
             facts->symbol[facts->symbols++].address = frames[i];
     facts->stack[which].depth = facts->symbols - facts->stack[which].first;
-}
-
-static void facts_frames(struct facts *facts, enum facts_stack which, uint32_t number)
-{
-    uint64_t frames[DEPOT_DEPTH];
-
-    facts_symbols(facts, which, frames, depot_get(number, frames));
 }
 
 /* The calls that a program makes, by which a static library's frames end. */
@@ -181,45 +178,22 @@ static void facts_trim(struct facts *facts, enum facts_stack which)
     }
 }
 
-static void facts_track(struct facts *facts, enum facts_stack which, const struct track *track,
-                        uint64_t now)
-{
-    facts->stack[which].known = true;
-    facts->stack[which].age = now > track->time ? now - track->time : 0;
-    facts->stack[which].thread = track->thread;
-    facts->stack[which].cpu = track->cpu;
-    facts_frames(facts, which, track->stack);
-}
-
 static void facts_tracks(struct facts *facts)
 {
     const struct debug_finding *f = facts->finding;
-    struct track pages[TRACKS];
-    uint64_t now = vdso_clock(CLOCK_MONOTONIC_COARSE);
+    struct track track[TRACKS] = {0}, found = {.thread = facts->thread, .time = 1};
 
+    if (!facts->owner)
+        (void)pages_track_get(f->object ? f->object : f->at, track);
     for (unsigned which = 0; which < TRACKS; which++) {
-        const struct debug_who *who = f->who[which];
-        if (!who)
-            continue;
-        facts->stack[which].known = true;
-        facts->stack[which].age = FACTS_NO_AGE;
-        facts->stack[which].thread = who->thread;
-        facts->stack[which].cpu = who->cpu;
-        facts_symbols(facts, which, who->frames,
-                      who->depth < DEPOT_DEPTH ? who->depth : DEPOT_DEPTH);
+        if (f->track[which])
+            track[which] = *f->track[which];
+        else if (facts->owner && f->object)
+            (void)track_get(facts->owner, f->slab, f->index, which, &track[which]);
+        facts_call(facts, which, &track[which]);
     }
-    for (unsigned which = 0; which < TRACKS && facts->owner && f->object; which++) {
-        struct track track;
-        if (!track_get(facts->owner, f->slab, f->index, which, &track))
-            continue;
-        facts_track(facts, which, &track, now);
-    }
-    if (!facts->owner && pages_track_get(f->object ? f->object : f->at, pages))
-        for (unsigned which = 0; which < TRACKS; which++)
-            if (!facts->stack[which].known && pages[which].time > 0)
-                facts_track(facts, which, &pages[which], now);
-    facts->stack[FACTS_FOUND].known = true;
-    facts_frames(facts, FACTS_FOUND, depot_here(f->where));
+    found.stack = depot_here(f->where);
+    facts_call(facts, FACTS_FOUND, &found);
     symbols_find(facts->symbol, facts->symbols);
     for (unsigned which = 0; which < FACTS_STACKS; which++)
         facts_trim(facts, which);

@@ -16,15 +16,12 @@
 
 enum facts_stack { FACTS_ALLOC = TRACK_ALLOC, FACTS_FREE = TRACK_FREE, FACTS_FOUND, FACTS_STACKS };
 
-/* Bytes that are shown. */
+/* Bytes that are shown: of a long piece those near the changed ones, or the first. */
 struct facts_bytes {
     const char *name; /* "Redzone", "Object", "Padding" */
     const uint8_t *start;
     size_t size;
-    bool near; /* only those near the changed ones, and the first */
 };
-
-#define FACTS_NO_AGE UINT64_MAX
 
 struct facts {
     const struct debug_finding *finding;
@@ -38,7 +35,7 @@ struct facts {
     unsigned pieces;
     struct {
         bool known;
-        uint64_t age; /* ns; FACTS_NO_AGE: unknown */
+        uint64_t age; /* ns */
         uint32_t thread, cpu;
         const struct stook_site *site; /* or NULL */
         unsigned first, depth;         /* of symbol[] */

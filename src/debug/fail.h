@@ -7,10 +7,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-/* Whether this one, of so many bytes and made at `where` (base/where.h), is to fail.  Any context. */
-bool fail_now(size_t bytes, uint64_t where);
+/* Whether an allocation of so many bytes is to fail.  Any context. */
+bool fail_now(size_t bytes);
 
 /* Reads the setting, before the first cache. */
 void fail_start(void);

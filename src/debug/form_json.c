@@ -7,8 +7,6 @@
 
 #include "slab/slab.h"
 
-enum { JSON_MOST = 512, JSON_BEFORE = 64 };
-
 static void json_address(struct writer *w, const char *key, const void *address)
 {
     writer_print(w, ", \"%s\": \"0x%llx\"", key, (unsigned long long)(uintptr_t)address);
@@ -34,12 +32,10 @@ static void json_stack(struct writer *w, const struct facts *facts, enum facts_s
 
     if (!facts->stack[which].known)
         return;
-    writer_print(w, ", \"%s\": {\"thread\": %u", keys[which],
-                 which == FACTS_FOUND ? facts->thread : facts->stack[which].thread);
+    writer_print(w, ", \"%s\": {\"thread\": %u", keys[which], facts->stack[which].thread);
     if (which != FACTS_FOUND) {
         json_number(w, "cpu", facts->stack[which].cpu);
-        if (facts->stack[which].age != FACTS_NO_AGE)
-            json_number(w, "age_ns", facts->stack[which].age);
+        json_number(w, "age_ns", facts->stack[which].age);
     }
     if (site) {
         json_string(w, "file", site->file ? site->file : "?");
@@ -65,20 +61,13 @@ static void json_stack(struct writer *w, const struct facts *facts, enum facts_s
 
 static void json_bytes(struct writer *w, const struct facts *facts)
 {
-    const struct debug_finding *f = facts->finding;
-
     writer_print(w, ", \"bytes\": [");
     for (unsigned i = 0; i < facts->pieces; i++) {
         const struct facts_bytes *piece = &facts->bytes[i];
-        const uint8_t *start = piece->start, *end = start + piece->size;
-        /* Of a long one the bytes around the first that was changed, if that is far from its start. */
-        if (piece->near && f->what <= DEBUG_PADDING &&
-            (const uint8_t *)f->at >= start + JSON_MOST && (const uint8_t *)f->at < end)
-            start = (const uint8_t *)f->at - JSON_BEFORE;
         writer_print(w, "%s{\"name\": \"%s\", \"start\": \"%p\", \"hex\": \"", i ? ", " : "",
-                     piece->name, (const void *)start);
-        for (size_t most = JSON_MOST; start < end && most > 0; start++, most--)
-            writer_print(w, "%02x", *start);
+                     piece->name, (const void *)piece->start);
+        for (size_t k = 0; k < piece->size; k++)
+            writer_print(w, "%02x", piece->start[k]);
         writer_print(w, "\"}");
     }
     writer_print(w, "]");

@@ -9,11 +9,7 @@
 
 #include <string.h>
 
-enum {
-    FORM_ROW = 16,
-    FORM_HEAD = 64,   /* bytes at the start of a long piece that are shown … */
-    FORM_AROUND = 64, /* … and on each side of the changed ones */
-};
+enum { FORM_ROW = 16 };
 
 static void form_frame(struct writer *w, const struct symbol *symbol)
 {
@@ -41,12 +37,11 @@ static void form_stack(struct writer *w, const struct facts *facts, enum facts_s
         form_frame(w, symbol);
     else
         writer_print(w, "?");
-    if (which != FACTS_FOUND && facts->stack[which].age != FACTS_NO_AGE)
-        writer_print(w, " age=%llums", (unsigned long long)(facts->stack[which].age / 1000000));
-    if (which == FACTS_FOUND)
-        writer_print(w, " pid=%u\n", facts->thread);
-    else
-        writer_print(w, " cpu=%u pid=%u\n", facts->stack[which].cpu, facts->stack[which].thread);
+    if (which != FACTS_FOUND)
+        writer_print(w, " age=%llums cpu=%u",
+                     (unsigned long long)(facts->stack[which].age / 1000000),
+                     facts->stack[which].cpu);
+    writer_print(w, " pid=%u\n", facts->stack[which].thread);
     for (unsigned i = 0; i < depth; i++) {
         writer_print(w, " ");
         form_frame(w, &symbol[i]);
@@ -76,35 +71,6 @@ static void form_row(struct writer *w, const struct facts *facts, const struct f
     }
     text[n] = '\0';
     writer_print(w, "%s %s\n", before ? "]" : " ", text);
-}
-
-/* Of a long piece, whether a row is shown. */
-static bool form_wants(const struct facts *facts, const struct facts_bytes *piece, size_t at)
-{
-    const struct debug_finding *f = facts->finding;
-    const uint8_t *first = f->at, *row = piece->start + at;
-
-    return !piece->near || at < FORM_HEAD ||
-           (f->what <= DEBUG_PADDING && row + FORM_ROW + FORM_AROUND > first &&
-            row < first + FORM_AROUND);
-}
-
-static void form_piece(struct writer *w, const struct facts *facts, const struct facts_bytes *piece)
-{
-    size_t left = 0;
-
-    for (size_t at = 0; at < piece->size; at += FORM_ROW) {
-        if (!form_wants(facts, piece, at)) {
-            left += piece->size - at < FORM_ROW ? piece->size - at : FORM_ROW;
-            continue;
-        }
-        if (left > 0)
-            writer_print(w, "%-8s ... %zu bytes\n", piece->name, left);
-        left = 0;
-        form_row(w, facts, piece, at);
-    }
-    if (left > 0)
-        writer_print(w, "%-8s ... %zu bytes\n", piece->name, left);
 }
 
 static void form_slab(struct writer *w, const struct facts *facts)
@@ -189,6 +155,7 @@ void form_text(struct writer *w, const struct facts *facts)
         form_stack(w, facts, which);
     form_slab(w, facts);
     for (unsigned i = 0; i < facts->pieces; i++)
-        form_piece(w, facts, &facts->bytes[i]);
+        for (size_t at = 0; at < facts->bytes[i].size; at += FORM_ROW)
+            form_row(w, facts, &facts->bytes[i], at);
     form_fix(w, facts);
 }

@@ -85,12 +85,6 @@ static void object_request(const struct object *object, size_t size)
                      size < object->cache->object_size ? (uint32_t)size : 0, __ATOMIC_RELAXED);
 }
 
-/* Where the right zone of an object in this state begins. */
-static size_t object_zone(const struct object *object, enum object_state state)
-{
-    return state == OBJECT_FREE ? object->cache->object_size : object_requested(object);
-}
-
 static struct debug_finding object_finding(const struct object *object, enum debug_what what,
                                            enum debug_done done, uint64_t where)
 {
@@ -107,70 +101,77 @@ static struct debug_finding object_finding(const struct object *object, enum deb
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-/* False: bytes differ, which is reported before they are restored. */
-static bool object_report(const struct object *object, enum debug_what what,
-                          const struct zone_change *change, uint64_t where)
-{
-    struct debug_finding finding = object_finding(object, what, DEBUG_RESTORED, where);
+/* Bytes of one value that an object's state demands. */
+struct object_bytes {
+    enum debug_what what; /* a finding where they differ */
+    uint8_t *from;
+    size_t n;
+    uint8_t value;
+};
 
-    finding.at = change->at;
-    finding.changed = change->bytes;
-    finding.expected = change->expected;
-    (void)debug_report(&finding);
-    return false;
+/* Those of a state; their number.  Of a live object none is its user's. */
+static unsigned object_bytes(const struct object *object, enum object_state state,
+                             struct object_bytes to[3])
+{
+    const struct stook_cache *cache = object->cache;
+    bool is_free = state == OBJECT_FREE;
+    uint8_t zone = is_free ? ZONE_FREE : ZONE_LIVE;
+    size_t left = zone_left(cache), right = is_free ? cache->object_size : object_requested(object);
+    unsigned n = 0;
+
+    if (debug_of(cache) & DEBUG_Z) {
+        to[n++] = (struct object_bytes){DEBUG_LEFT_ZONE, object->at - left, left, zone};
+        to[n++] = (struct object_bytes){DEBUG_RIGHT_ZONE, object->at + right,
+                                        zone_end(cache) - right, zone};
+    }
+    if (is_free && zone_poisons(cache))
+        to[n++] = (struct object_bytes){DEBUG_POISON, object->at, cache->object_size, POISON_FREE};
+    return n;
 }
 
-static bool object_check_zone(const struct object *object, enum debug_what what, uint8_t *from,
-                              size_t n, uint8_t expected, uint64_t where)
+static void object_write(const struct object *object, enum object_state state)
 {
-    struct zone_change change;
+    struct object_bytes bytes[3];
 
-    if (n == 0 || __builtin_expect(!zone_differs(from, n, expected, &change), 1))
-        return true;
-    (void)object_report(object, what, &change, where);
-    memset(change.at, expected, change.bytes);
-    return false;
+    for (unsigned n = object_bytes(object, state, bytes); n > 0; n--)
+        memset(bytes[n - 1].from, bytes[n - 1].value, bytes[n - 1].n);
+}
+
+/* The number of differences; with `restores`, each is reported before its bytes are restored. */
+static unsigned object_differs(const struct object *object, enum object_state state, bool restores,
+                               uint64_t where)
+{
+    struct object_bytes bytes[3];
+    unsigned n = object_bytes(object, state, bytes), errors = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        struct debug_finding finding;
+        struct zone_change change;
+        if (__builtin_expect(
+                !zone_differs(bytes[i].from, bytes[i].n, ZONE_WORD(bytes[i].value), &change), 1))
+            continue;
+        errors++;
+        if (!restores)
+            continue;
+        finding = object_finding(object, bytes[i].what, DEBUG_RESTORED, where);
+        finding.at = change.at;
+        finding.changed = change.bytes;
+        finding.expected = change.expected;
+        (void)debug_report(&finding);
+        memset(change.at, change.expected, change.bytes);
+    }
+    return errors;
 }
 
 static unsigned object_check_bytes(const struct object *object, enum object_state state,
                                    uint64_t where)
 {
-    const struct stook_cache *cache = object->cache;
-    uint8_t zone = state == OBJECT_FREE ? ZONE_FREE : ZONE_LIVE;
-    size_t from = object_zone(object, state), left = zone_left(cache);
-    struct zone_change change;
-    unsigned errors = 0;
+    size_t left = zone_left(object->cache),
+           from = state == OBJECT_FREE ? 0 : object_requested(object);
 
     tools_open(object->at - left, left);
-    tools_open(object->at + (state == OBJECT_FREE ? 0 : from),
-               zone_end(cache) - (state == OBJECT_FREE ? 0 : from));
-    if (debug_of(cache) & DEBUG_Z) {
-        errors += !object_check_zone(object, DEBUG_LEFT_ZONE, object->at - left, left, zone, where);
-        errors += !object_check_zone(object, DEBUG_RIGHT_ZONE, object->at + from,
-                                     zone_end(cache) - from, zone, where);
-    }
-    if (state == OBJECT_FREE && zone_poisons(cache) &&
-        __builtin_expect(zone_poison_differs(object->at, cache->object_size, &change), 0)) {
-        (void)object_report(object, DEBUG_POISON, &change, where);
-        zone_poison(object->at, cache->object_size);
-        errors++;
-    }
-    return errors;
-}
-
-/* What a state's bytes are.  Of a live object none of its own is written. */
-static void object_write(const struct object *object, enum object_state state)
-{
-    const struct stook_cache *cache = object->cache;
-    uint8_t zone = state == OBJECT_FREE ? ZONE_FREE : ZONE_LIVE;
-    size_t from = object_zone(object, state), left = zone_left(cache);
-
-    if (debug_of(cache) & DEBUG_Z) {
-        memset(object->at - left, zone, left);
-        memset(object->at + from, zone, zone_end(cache) - from);
-    }
-    if (state == OBJECT_FREE && zone_poisons(cache))
-        zone_poison(object->at, cache->object_size);
+    tools_open(object->at + from, zone_end(object->cache) - from);
+    return object_differs(object, state, true, where);
 }
 
 void object_init(const struct stook_cache *cache, struct slab *slab, uint32_t index)
@@ -180,12 +181,11 @@ void object_init(const struct stook_cache *cache, struct slab *slab, uint32_t in
     object_write(&object, OBJECT_FREE);
 }
 
-unsigned object_check(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
-                      enum object_state state, uint64_t where)
+void object_check_free(const struct stook_cache *cache, const struct slab *slab, uint32_t index)
 {
     struct object object = object_of(cache, slab, index);
 
-    return object_check_bytes(&object, state, where);
+    (void)object_check_bytes(&object, OBJECT_FREE, 0);
 }
 
 /* ---- the word ------------------------------------------------------------------------------- */
@@ -253,9 +253,6 @@ unsigned object_validate(const struct stook_cache *cache, const struct slab *sla
     _Atomic uint32_t *at = object_word(cache, slab, index);
     uint32_t word = atomic_load_explicit(at, memory_order_acquire), locked;
     enum object_state state = (enum object_state)(word & OBJECT_STATE);
-    uint8_t zone = state == OBJECT_FREE ? ZONE_FREE : ZONE_LIVE;
-    size_t from = object_zone(&object, state), left = zone_left(cache);
-    struct zone_change change;
     unsigned errors;
 
     if (state == OBJECT_BUSY || word & OBJECT_LOCKED)
@@ -263,12 +260,7 @@ unsigned object_validate(const struct stook_cache *cache, const struct slab *sla
     if (tools_watch) /* which sees writes when they are made */
         return 0;
     /* Without the lock first: where all is well no thread has to wait for it. */
-    if (!(debug_of(cache) & DEBUG_Z &&
-          (zone_differs(object.at - left, left, zone, &change) ||
-           (zone_end(cache) > from &&
-            zone_differs(object.at + from, zone_end(cache) - from, zone, &change)))) &&
-        !(state == OBJECT_FREE && zone_poisons(cache) &&
-          zone_poison_differs(object.at, cache->object_size, &change)))
+    if (object_differs(&object, state, false, 0) == 0)
         return 0;
     locked = word | OBJECT_LOCKED;
     atomic_store(&object_locked, at);
@@ -298,7 +290,7 @@ bool debug_begin(const struct stook_cache *cache, size_t n, uint64_t where)
         errno = ENOMEM;
         return false;
     }
-    if ((debug_of(cache) & DEBUG_A) && where && fail_now(n * cache->object_size, where)) {
+    if ((debug_of(cache) & DEBUG_A) && where && fail_now(n * cache->object_size)) {
         /* malloc tries no larger class in that case, and says ENOMEM. */
         errno = cache->flags & CACHE_MALLOC ? EDQUOT : ENOMEM;
         return false;

@@ -96,11 +96,10 @@ static inline bool debug_is_live(const struct stook_cache *cache, const struct s
 /* Writes word, zones and poison of a new object, which no other thread sees. */
 void object_init(const struct stook_cache *cache, struct slab *slab, uint32_t index);
 
-/* Checks an object against a state; reports and restores; returns the number of errors.  The object is BUSY by the caller
- * or locked.  `where`: the call, or 0. */
-unsigned object_check(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
-                      enum object_state state, uint64_t where);
-/* The same for an object that other threads may use meanwhile.  If they change its state, it is not checked. */
+/* Checks the bytes of a free object of a slab that goes; reports and restores. */
+void object_check_free(const struct stook_cache *cache, const struct slab *slab, uint32_t index);
+/* Checks, reports and restores the bytes of an object that other threads may use meanwhile; returns the number of errors.
+ * If they change its state, it is not checked. */
 unsigned object_validate(const struct stook_cache *cache, const struct slab *slab, uint32_t index);
 /* In a forked child, where the thread that validated is gone. */
 void object_child(void);

@@ -108,8 +108,8 @@ void pages_look(void *object, uint64_t where)
         finding.changed = sizeof(mark);
         finding.requested = large - sizeof(mark);
         finding.expected = ZONE_LIVE;
-    } else if (zone_differs((uint8_t *)object + mark.size, pages_zone(large, mark.size), ZONE_LIVE,
-                            &change)) {
+    } else if (zone_differs((uint8_t *)object + mark.size, pages_zone(large, mark.size),
+                            ZONE_WORD(ZONE_LIVE), &change)) {
         finding.at = change.at;
         finding.changed = change.bytes;
         finding.expected = change.expected;

@@ -31,14 +31,50 @@ static void sentence_say(struct sentence_text *text, const char *format, ...)
         text->used += (size_t)n < text->room - text->used ? (size_t)n : text->room - text->used - 1;
 }
 
-/* "pointer P what; it lies N bytes into object I of slab S of cache C (object size N)" */
-static void sentence_pointer(struct sentence_text *text, const void *pointer, const char *what)
+/* What is wrong with a pointer that was given to a call; NULL: the finding is no such one. */
+static const char *sentence_wrong(const struct debug_finding *f)
 {
+    switch (f->what) {
+    case DEBUG_MARK:
+        return "has no mark that is valid: bytes behind an object were overwritten";
+    case DEBUG_DOUBLE_FREE:
+        return f->text ? f->text : "is freed twice";
+    case DEBUG_WRONG_CACHE:
+        return "is of no slab of this cache";
+    case DEBUG_INTERIOR:
+        return "is not the start of an object";
+    case DEBUG_FOREIGN:
+        return f->cache ? "is not of this library"
+                        : "is not of this malloc (another allocator's, or none's)";
+    case DEBUG_LIBRARY:
+        return "cannot be freed";
+    case DEBUG_NO_OBJECT:
+        return "is in no object: freed already, or never handed out";
+    case DEBUG_AT_ONCE:
+        return "was freed at the same time by another thread";
+    case DEBUG_REALLOC_FREED:
+        return "is free already";
+    default:
+        return NULL;
+    }
+}
+
+/* "CALL: pointer P is wrong; it lies N bytes into object I of slab S of cache C (object size N)" */
+static void sentence_pointer(struct sentence_text *text, const struct debug_finding *f)
+{
+    const char *pointer = f->at, *object = f->object;
     const struct stook_cache *owner = slab_cache_of(pointer);
     const struct slab *slab;
     uint32_t index;
 
-    sentence_say(text, "bad free: pointer %p %s", pointer, what);
+    sentence_say(text, "%s: pointer %p %s",
+                 f->call    ? f->call
+                 : f->cache ? "bad free"
+                            : "free",
+                 f->at, sentence_wrong(f));
+    if (!owner && object)
+        sentence_say(text, "; it lies %zu bytes into object %p of %zu bytes",
+                     (size_t)(pointer - object), f->object, f->size);
     if (!owner)
         return;
     if (owner->flags & CACHE_INTERNAL) {
@@ -46,15 +82,13 @@ static void sentence_pointer(struct sentence_text *text, const void *pointer, co
         return;
     }
     slab = slab_at(pointer, *pagemap_at(pointer));
-    if (!wrong_place(pointer, &slab, &index)) {
-        sentence_say(text, "; it lies in no object of slab %p of cache %s (object size %zu)",
-                     (void *)slab_base(slab), owner->name, owner->object_size);
-        return;
-    }
-    sentence_say(text,
-                 "; it lies %zu bytes into object %u of slab %p of cache %s (object size %zu)",
-                 (size_t)((const char *)pointer - (const char *)slab_object(owner, slab, index)),
-                 index, (void *)slab_base(slab), owner->name, owner->object_size);
+    if (wrong_place(pointer, &slab, &index))
+        sentence_say(text, "; it lies %zu bytes into object %u",
+                     (size_t)(pointer - (const char *)slab_object(owner, slab, index)), index);
+    else
+        sentence_say(text, "; it lies in no object");
+    sentence_say(text, " of slab %p of cache %s (object size %zu)", (void *)slab_base(slab),
+                 owner->name, owner->object_size);
 }
 
 /* Bytes of the object that are its user's. */
@@ -101,37 +135,6 @@ static void sentence_freelist(struct sentence_text *text, const struct debug_fin
             f->index, f->value, f->objects);
 }
 
-static void sentence_call(struct sentence_text *text, const struct debug_finding *f)
-{
-    const char *call = f->call ? f->call : "free";
-
-    switch (f->what) {
-    case DEBUG_LIBRARY:
-        sentence_say(text, "%s: pointer %p is the library's own memory (its cache %s)", call, f->at,
-                     f->text ? f->text : "?");
-        break;
-    case DEBUG_FOREIGN:
-        sentence_say(text, "%s: pointer %p is not of this malloc (another allocator's, or none's)",
-                     call, f->at);
-        break;
-    case DEBUG_AT_ONCE:
-        sentence_say(text, "%s: pointer %p was freed at the same time by another thread", call,
-                     f->at);
-        break;
-    case DEBUG_INTERIOR:
-        sentence_say(text, "%s: pointer %p lies %zu bytes into the object %p of %zu bytes", call,
-                     f->at, (size_t)((const char *)f->at - (const char *)f->object), f->object,
-                     f->size);
-        break;
-    case DEBUG_REALLOC_FREED:
-        sentence_say(text, "%s: object %p is free already", f->call ? f->call : "realloc", f->at);
-        break;
-    default:
-        sentence_say(text, "%s: pointer %p is in no object: freed already, or never handed out",
-                     call, f->at);
-    }
-}
-
 static void sentence_what(struct sentence_text *text, const struct debug_finding *f)
 {
     switch (f->what) {
@@ -144,10 +147,6 @@ static void sentence_what(struct sentence_text *text, const struct debug_finding
     case DEBUG_LINK:
         sentence_freelist(text, f);
         break;
-    case DEBUG_MARK:
-        sentence_pointer(text, f->object,
-                         "has no mark that is valid: bytes behind an object were overwritten");
-        break;
     case DEBUG_COLUMN:
         sentence_say(
             text,
@@ -157,12 +156,6 @@ static void sentence_what(struct sentence_text *text, const struct debug_finding
     case DEBUG_COUNT:
         sentence_say(text, "slab %p counts %zu objects in use, and %zu were found",
                      (void *)slab_base(f->slab), f->value, f->objects);
-        break;
-    case DEBUG_DOUBLE_FREE:
-        sentence_pointer(text, f->at, f->text ? f->text : "is freed twice");
-        break;
-    case DEBUG_WRONG_CACHE:
-        sentence_pointer(text, f->at, "is of no slab of this cache");
         break;
     case DEBUG_STILL_OUT:
         sentence_say(text, "object %p of %zu bytes is still in use", f->object, sentence_size(f));
@@ -180,20 +173,8 @@ static void sentence_what(struct sentence_text *text, const struct debug_finding
     case DEBUG_DESTROYED:
         sentence_say(text, "%s: the cache was destroyed before", f->call ? f->call : "use");
         break;
-    case DEBUG_INTERIOR:
-        if (f->cache && !f->size)
-            sentence_pointer(text, f->at, "is not the start of an object");
-        else
-            sentence_call(text, f);
-        break;
-    case DEBUG_FOREIGN:
-        if (f->cache)
-            sentence_pointer(text, f->at, "is not of this library");
-        else
-            sentence_call(text, f);
-        break;
     default:
-        sentence_call(text, f);
+        sentence_pointer(text, f);
     }
 }
 

@@ -14,7 +14,6 @@
 #include "debug/report.h"
 #include "debug/tools.h"
 #include "page/zone.h"
-#include "slab/mark.h"
 #include "slab/node_steps.h"
 
 #include <string.h>
@@ -26,9 +25,7 @@ enum {
     SLABS_BUSY_MAX = 32, /* objects that are reported at destroy */
     SLABS_ALIGN = 64,
     SLABS_TOOL_ALIGN = 8, /* what AddressSanitizer distinguishes */
-    SLABS_BATCH = 64,
     SLABS_TRIES = 8,
-    SLABS_WORDS = (STOOK_SLAB_OBJECTS_MAX + 63) / 64,
 };
 
 /* ---- plan ----------------------------------------------------------------------------------- */
@@ -89,7 +86,7 @@ static unsigned slabs_check_padding(const struct stook_cache *cache, const struc
     struct zone_change change;
 
     if (!(debug_of(cache) & DEBUG_P) || from >= end ||
-        !zone_differs((uint8_t *)from, (size_t)(end - from), POISON_FRESH, &change))
+        !zone_differs(from, (size_t)(end - from), ZONE_WORD(POISON_FRESH), &change))
         return 0;
     finding.at = change.at;
     finding.changed = change.bytes;
@@ -162,116 +159,62 @@ void slabs_gone(const struct stook_cache *cache, struct slab *slab)
         lock_pause(turn);
     tools_slab_gone(slab, (size_t)PAGE_SIZE << slab_order(cache, slabs_word(slab)));
     for (uint32_t i = 0; i < objects; i++)
-        (void)object_check(cache, slab, i, OBJECT_FREE, 0);
+        object_check_free(cache, slab, i);
     (void)slabs_check_ends(cache, slab);
 }
 
 /* ---- links ---------------------------------------------------------------------------------- */
 
-/* A freelist as it was read: which objects it reaches. */
-struct slabs_list {
-    uint64_t word;
-    uint32_t objects, count; /* of the slab; how many are free */
-    uint32_t reached;
-    uint64_t seen[SLABS_WORDS];
-};
-
-static bool slabs_seen(const struct slabs_list *list, uint32_t index)
-{
-    return list->seen[index / 64] >> index % 64 & 1;
-}
-
-/* Follows the list of a state word.  False: it does not add up, which the finding says. */
+/*
+ * Follows the freelist of a state word, without memory: a list that links back is as long as it should be, and does not
+ * end there.  False: it does not add up, which the finding says.
+ */
 __attribute__((no_sanitize("thread"))) static bool slabs_follow(const struct stook_cache *cache,
                                                                 const struct slab *slab,
-                                                                struct slabs_list *list,
+                                                                uint64_t word,
                                                                 struct debug_finding *finding)
 {
-    uint32_t next = slab_head(list->word), index = next;
+    uint32_t next = slab_head(word), index = next, objects = slab_objects(cache, word);
+    uint32_t count = objects - slab_inuse(word), reached = 0;
 
-    list->objects = slab_objects(cache, list->word);
-    list->count = list->objects - slab_inuse(list->word);
-    list->reached = 0;
-    memset(list->seen, 0, (list->objects + 63) / 64 * sizeof(list->seen[0]));
     /* An empty slab's list means nothing. */
-    if (slab_inuse(list->word) == 0 || slab_inuse(list->word) > list->objects)
-        return slab_inuse(list->word) == 0;
-    while (next != SLAB_NONE) {
-        if (next >= list->objects || slabs_seen(list, next)) {
+    if (slab_inuse(word) == 0 || slab_inuse(word) > objects)
+        return slab_inuse(word) == 0;
+    for (; next != SLAB_NONE; reached++) {
+        if (next >= objects || reached == count) {
             finding->what = DEBUG_LINK;
             finding->index = index;
             finding->object = finding->at = slab_object(cache, slab, index);
             finding->value = next;
-            finding->objects = list->objects;
+            finding->objects = objects;
             return false;
         }
-        list->seen[next / 64] |= (uint64_t)1 << next % 64;
-        list->reached++;
         index = next;
         next = slab_encode(cache, index, *slab_link(cache, slab, index));
     }
     finding->what = DEBUG_COUNT;
-    finding->value = slab_inuse(list->word);
-    finding->objects = list->objects - list->reached;
-    return list->reached == list->count;
+    finding->value = slab_inuse(word);
+    finding->objects = objects - reached;
+    return reached == count;
 }
 
-/* The same of the list as it is now, read while nothing changed. */
+/* The same of the list as it is now, read while nothing changed.  *word: the state word. */
 static bool slabs_check_list(const struct stook_cache *cache, const struct slab *slab,
-                             struct slabs_list *list, struct debug_finding *finding)
+                             uint64_t *word, struct debug_finding *finding)
 {
     for (unsigned i = 0; i < SLABS_TRIES; i++) {
-        list->word = slabs_word(slab);
-        if (slabs_follow(cache, slab, list, finding))
+        *word = slabs_word(slab);
+        if (slabs_follow(cache, slab, *word, finding))
             return true;
         atomic_thread_fence(memory_order_acquire);
-        if (slabs_word(slab) == list->word)
+        if (slabs_word(slab) == *word)
             return false;
     }
     return true; /* in use by others all the time */
 }
 
-/* Objects that are with the library, in their slab, and that the list of it does not reach.  While other threads
- * free to the slab theirs are among them. */
-static uint32_t slabs_find_lost(const struct stook_cache *cache, const struct slab *slab,
-                                struct slabs_list *list)
-{
-    uint32_t lost = 0;
-
-    for (uint32_t i = 0; i < list->objects; i++) {
-        uint32_t word = atomic_load_explicit(object_word(cache, slab, i), memory_order_acquire);
-        if (slabs_seen(list, i) || (word & OBJECT_STATE) != OBJECT_FREE ||
-            mark_is_out(cache, slab, i))
-            continue;
-        list->seen[i / 64] |= (uint64_t)1 << i % 64;
-        lost++;
-    }
-    return lost;
-}
-
-/* The objects of a list that is this thread's go back, one freelist anew. */
-static void slabs_put_back(struct stook_cache *cache, struct slab *slab,
-                           const struct slabs_list *list)
-{
-    void *objects[SLABS_BATCH];
-    uint32_t n = 0, left = list->reached;
-
-    /* The slab may go with the last of them. */
-    for (uint32_t i = 0; left > 0; i++) {
-        if (!slabs_seen(list, i))
-            continue;
-        mark_out(cache, slab, i);
-        objects[n++] = slab_object(cache, slab, i);
-        left--;
-        if (n == SLABS_BATCH || left == 0) {
-            node_put(cache, objects, n, false);
-            n = 0;
-        }
-    }
-}
-
-/* Takes the freelist out of a slab whose state word is still `word`; false: it is not.  The list is the caller's, and its
- * objects count as out. */
+/* Takes a freelist with an error out of its slab, whose free objects are never used again.  False: the state word has
+ * changed, and the next validation finds the error. */
 static bool slabs_isolate(struct stook_cache *cache, struct slab *slab, uint64_t word)
 {
     struct node *node = node_of(cache, slab);
@@ -291,45 +234,21 @@ static bool slabs_isolate(struct stook_cache *cache, struct slab *slab, uint64_t
     return done;
 }
 
-/*
- * The list is taken out of the slab.  It is built anew if it is certain which objects it had; else those that it
- * reaches go back, and the others are never used again.
- */
-static unsigned slabs_repair(struct stook_cache *cache, struct slab *slab, struct slabs_list *list,
-                             struct debug_finding *finding)
-{
-    struct slabs_list all;
-    uint32_t lost;
-
-    if (!slabs_isolate(cache, slab, list->word))
-        return 0; /* it has changed: the next validation finds it */
-    all = *list;
-    lost = slabs_find_lost(cache, slab, &all);
-    finding->done = DEBUG_QUARANTINED;
-    if (list->reached + lost == list->count) {
-        all.reached = list->count;
-        *list = all;
-        finding->done = DEBUG_RESTORED;
-    }
-    (void)debug_report(finding);
-    slabs_put_back(cache, slab, list);
-    return 1;
-}
-
 /* ---- all slabs ------------------------------------------------------------------------------ */
 
 static size_t slabs_validate_debug(struct stook_cache *cache, struct slab *slab)
 {
-    struct debug_finding finding = {.cache = cache, .slab = slab};
+    struct debug_finding finding = {.done = DEBUG_QUARANTINED, .cache = cache, .slab = slab};
     uint32_t objects = slab_objects(cache, slabs_word(slab));
     size_t errors = slabs_check_ends(cache, slab);
-    static struct slabs_list list LARGE_BSS; /* slabs_lock */
+    uint64_t word;
 
     for (uint32_t i = 0; i < objects; i++)
         errors += object_validate(cache, slab, i);
-    /* Last: the slab may go. */
-    if (!slabs_check_list(cache, slab, &list, &finding))
-        errors += slabs_repair(cache, slab, &list, &finding);
+    if (!slabs_check_list(cache, slab, &word, &finding) && slabs_isolate(cache, slab, word)) {
+        (void)debug_report(&finding);
+        errors++;
+    }
     return errors;
 }
 
@@ -339,16 +258,16 @@ static size_t slabs_validate_plain(const struct stook_cache *cache, size_t page)
     char *base = (char *)pagemap.base + (page << PAGE_SHIFT);
     struct zone *zone = &zone_all.zone[pagemap_zone(base)];
     struct debug_finding finding = {.cache = cache, .done = DEBUG_ACCEPTED};
-    static struct slabs_list list LARGE_BSS; /* slabs_lock */
     bool wrong = false;
     uint32_t entry;
+    uint64_t word;
 
     lock_take(&zone->lock, LOCK_ARENA);
     entry = __atomic_load_n(&pagemap.entry[page], __ATOMIC_ACQUIRE);
     if (pagemap_cache(entry) == cache->index) {
         const struct slab *slab = slab_at(base, entry);
         finding.slab = slab;
-        wrong = slab->page == page && !slabs_check_list(cache, slab, &list, &finding);
+        wrong = slab->page == page && !slabs_check_list(cache, slab, &word, &finding);
     }
     lock_drop(&zone->lock, LOCK_ARENA);
     if (wrong)

@@ -35,7 +35,7 @@ FIRST_TEXT void tools_start(void)
 #endif
 }
 
-void tools_quiet_slow(bool quiet)
+void tools_quiet(bool quiet)
 {
     (void)quiet;
 #ifdef TOOLS_HAS_VALGRIND
@@ -46,7 +46,7 @@ void tools_quiet_slow(bool quiet)
 #endif
 }
 
-void tools_open_slow(const void *from, size_t n)
+void tools_open(const void *from, size_t n)
 {
     if (tools_watch & TOOLS_ASAN)
         __asan_unpoison_memory_region(from, n);
@@ -56,7 +56,7 @@ void tools_open_slow(const void *from, size_t n)
 #endif
 }
 
-void tools_close_slow(const void *from, size_t n)
+void tools_close(const void *from, size_t n)
 {
     if (tools_watch & TOOLS_ASAN)
         __asan_poison_memory_region(from, n);
@@ -66,7 +66,7 @@ void tools_close_slow(const void *from, size_t n)
 #endif
 }
 
-void tools_slab_made_slow(const struct stook_cache *cache, struct slab *slab, size_t bytes)
+void tools_slab_made(const struct stook_cache *cache, struct slab *slab, size_t bytes)
 {
     char *base = slab_base(slab);
 
@@ -74,19 +74,19 @@ void tools_slab_made_slow(const struct stook_cache *cache, struct slab *slab, si
         __lsan_register_root_region(base, bytes);
     /* A constructor's objects stay open: it writes to them next, and what it wrote is not to be forgotten. */
     if (!cache->ctor && !cache->dtor)
-        tools_close_slow(base, bytes);
+        tools_close(base, bytes);
 }
 
-void tools_slab_gone_slow(struct slab *slab, size_t bytes)
+void tools_slab_gone(struct slab *slab, size_t bytes)
 {
     char *base = slab_base(slab);
 
     if ((tools_watch & TOOLS_ASAN) && __lsan_unregister_root_region)
         __lsan_unregister_root_region(base, bytes);
-    tools_open_slow(base, bytes);
+    tools_open(base, bytes);
 }
 
-void tools_pages_slow(const void *object, size_t had, size_t size, size_t large)
+void tools_pages(const void *object, size_t had, size_t size, size_t large)
 {
     if ((tools_watch & TOOLS_ASAN) && __lsan_register_root_region && had == 0)
         __lsan_register_root_region(object, large);
@@ -99,7 +99,7 @@ void tools_pages_slow(const void *object, size_t had, size_t size, size_t large)
     else if (tools_watch & TOOLS_VALGRIND)
         VALGRIND_RESIZEINPLACE_BLOCK(object, had, size, 0);
 #endif
-    tools_close_slow((const char *)object + size, large - size);
+    tools_close((const char *)object + size, large - size);
 }
 
 void tools_pages_gone(const void *object, size_t large)
@@ -110,14 +110,14 @@ void tools_pages_gone(const void *object, size_t large)
     if (tools_watch & TOOLS_VALGRIND)
         VALGRIND_FREELIKE_BLOCK(object, 0);
 #endif
-    tools_close_slow(object, large);
+    tools_close(object, large);
 }
 
-void tools_alloc_slow(const struct stook_cache *cache, const void *object, size_t size)
+void tools_alloc(const struct stook_cache *cache, const void *object, size_t size)
 {
     const char *zone = (const char *)object - zone_left(cache);
 
-    tools_close_slow(zone, cache->layout.stride);
+    tools_close(zone, cache->layout.stride);
     if (tools_watch & TOOLS_ASAN)
         __asan_unpoison_memory_region(object, size);
 #ifdef TOOLS_HAS_VALGRIND
@@ -129,11 +129,11 @@ void tools_alloc_slow(const struct stook_cache *cache, const void *object, size_
 #endif
 }
 
-void tools_resize_slow(const struct stook_cache *cache, const void *object, size_t had, size_t size)
+void tools_resize(const struct stook_cache *cache, const void *object, size_t had, size_t size)
 {
     const char *at = object, *end = at + zone_end(cache);
 
-    tools_close_slow(at - zone_left(cache), zone_left(cache));
+    tools_close(at - zone_left(cache), zone_left(cache));
     if (tools_watch & TOOLS_ASAN)
         __asan_unpoison_memory_region(object, size);
 #ifdef TOOLS_HAS_VALGRIND
@@ -142,10 +142,10 @@ void tools_resize_slow(const struct stook_cache *cache, const void *object, size
     }
 #endif
     (void)had;
-    tools_close_slow(at + size, (size_t)(end - at) - size);
+    tools_close(at + size, (size_t)(end - at) - size);
 }
 
-void tools_free_slow(const struct stook_cache *cache, const void *object)
+void tools_free(const struct stook_cache *cache, const void *object)
 {
     const char *zone = (const char *)object - zone_left(cache);
 
@@ -153,8 +153,8 @@ void tools_free_slow(const struct stook_cache *cache, const void *object)
     if (tools_watch & TOOLS_VALGRIND)
         VALGRIND_FREELIKE_BLOCK(object, zone_left(cache));
 #endif
-    tools_close_slow(zone, cache->layout.stride);
+    tools_close(zone, cache->layout.stride);
     /* What was constructed is destructed later; what is type-stable may be read. */
     if (cache->ctor || cache->dtor || (cache->flags & STOOK_CACHE_TYPESAFE))
-        tools_open_slow(object, cache->object_size);
+        tools_open(object, cache->object_size);
 }

@@ -28,76 +28,24 @@ void tools_start(void);
 /* Then: the library adds to the tool's reports (tools_report.c). */
 void tools_report_start(void);
 
-void tools_slab_made_slow(const struct stook_cache *cache, struct slab *slab, size_t bytes);
-void tools_slab_gone_slow(struct slab *slab, size_t bytes);
-void tools_open_slow(const void *from, size_t n);
-void tools_close_slow(const void *from, size_t n);
-void tools_alloc_slow(const struct stook_cache *cache, const void *object, size_t size);
-void tools_resize_slow(const struct stook_cache *cache, const void *object, size_t had,
-                       size_t size);
-void tools_free_slow(const struct stook_cache *cache, const void *object);
-/* A large object is used for `size` bytes of its pages, was for `had`, 0: is a new one; and all of it is closed, freed. */
-void tools_pages_slow(const void *object, size_t had, size_t size, size_t large);
-void tools_pages_gone(const void *object, size_t large);
-
-static inline void tools_pages(const void *object, size_t had, size_t size, size_t large)
-{
-    if (__builtin_expect(tools_watch, 0))
-        tools_pages_slow(object, had, size, large);
-}
+/* The rest does nothing unless a tool watches.  First: the bytes are the library's to use; they are nobody's. */
+void tools_open(const void *from, size_t n);
+void tools_close(const void *from, size_t n);
 
 /* A slab's pages are closed; and are as any others again. */
-static inline void tools_slab_made(const struct stook_cache *cache, struct slab *slab, size_t bytes)
-{
-    if (__builtin_expect(tools_watch, 0))
-        tools_slab_made_slow(cache, slab, bytes);
-}
+void tools_slab_made(const struct stook_cache *cache, struct slab *slab, size_t bytes);
+void tools_slab_gone(struct slab *slab, size_t bytes);
 
-static inline void tools_slab_gone(struct slab *slab, size_t bytes)
-{
-    if (__builtin_expect(tools_watch, 0))
-        tools_slab_gone_slow(slab, bytes);
-}
+/* Of an object `size` bytes are the user's from now on; `had` were; none is any more. */
+void tools_alloc(const struct stook_cache *cache, const void *object, size_t size);
+void tools_resize(const struct stook_cache *cache, const void *object, size_t had, size_t size);
+void tools_free(const struct stook_cache *cache, const void *object);
+
+/* A large object is used for `size` bytes of its pages, was for `had`, 0: is a new one; and all of it is closed, freed. */
+void tools_pages(const void *object, size_t had, size_t size, size_t large);
+void tools_pages_gone(const void *object, size_t large);
 
 /* Whether errors of this thread are the program's. */
-void tools_quiet_slow(bool quiet);
-static inline void tools_quiet(bool quiet)
-{
-    if (__builtin_expect(tools_watch, 0))
-        tools_quiet_slow(quiet);
-}
-
-/* For the library. */
-static inline void tools_open(const void *from, size_t n)
-{
-    if (__builtin_expect(tools_watch, 0))
-        tools_open_slow(from, n);
-}
-
-static inline void tools_close(const void *from, size_t n)
-{
-    if (__builtin_expect(tools_watch, 0))
-        tools_close_slow(from, n);
-}
-
-/* An object of which `size` bytes are the user's from now on; none is any more. */
-static inline void tools_alloc(const struct stook_cache *cache, const void *object, size_t size)
-{
-    if (__builtin_expect(tools_watch, 0))
-        tools_alloc_slow(cache, object, size);
-}
-
-static inline void tools_resize(const struct stook_cache *cache, const void *object, size_t had,
-                                size_t size)
-{
-    if (__builtin_expect(tools_watch, 0))
-        tools_resize_slow(cache, object, had, size);
-}
-
-static inline void tools_free(const struct stook_cache *cache, const void *object)
-{
-    if (__builtin_expect(tools_watch, 0))
-        tools_free_slow(cache, object);
-}
+void tools_quiet(bool quiet);
 
 #endif

@@ -1,61 +1,43 @@
 /* SPDX-License-Identifier: MIT */
-/* zone.c - finds the first changed byte of a zone or of poison, and writes poison. */
+/* zone.c - writes bytes that only the library writes, and finds those that were changed (zone.h). */
 #include "debug/zone.h"
 
 #include <string.h>
 
-#define ZONE_WORD(byte) ((byte) * (uint64_t)0x0101010101010101)
-
-/* The first byte that differs; `end`: none.  Other threads may write to what a validation reads. */
-__attribute__((no_sanitize("thread"))) static uint8_t *zone_first(uint8_t *from, uint8_t *end,
-                                                                  uint8_t expected)
+static uint8_t zone_byte(uint64_t word, const uint8_t *at)
 {
-    for (; from < end && (uintptr_t)from % sizeof(uint64_t) != 0; from++)
-        if (*from != expected)
-            return from;
-    for (; end - from >= (ptrdiff_t)sizeof(uint64_t); from += sizeof(uint64_t))
-        if (*(const uint64_t *)(const void *)from != ZONE_WORD(expected))
-            break;
-    while (from < end && *from == expected)
-        from++;
-    return from;
+    return ((const uint8_t *)&word)[(uintptr_t)at % sizeof(word)];
 }
 
-__attribute__((no_sanitize("thread"))) static uint8_t *zone_last(uint8_t *from, uint8_t *end,
-                                                                 uint8_t expected)
+/* Other threads may write to what a validation reads. */
+__attribute__((no_sanitize("thread"))) bool zone_differs(const void *from, size_t n, uint64_t word,
+                                                         struct zone_change *change)
 {
-    while (end > from && end[-1] == expected)
-        end--;
-    return end;
-}
+    uint8_t *at = (uint8_t *)(uintptr_t)from, *end = at + n;
 
-bool zone_differs(uint8_t *from, size_t n, uint8_t expected, struct zone_change *change)
-{
-    uint8_t *end = from + n, *first = zone_first(from, end, expected);
-
-    if (first == end)
+    for (; at < end && (uintptr_t)at % sizeof(word) != 0 && *at == zone_byte(word, at); at++)
+        ;
+    while (end - at >= (ptrdiff_t)sizeof(word) && (uintptr_t)at % sizeof(word) == 0 &&
+           *(const uint64_t *)(const void *)at == word)
+        at += sizeof(word);
+    for (; at < end && *at == zone_byte(word, at); at++)
+        ;
+    if (__builtin_expect(at == end, 1))
         return false;
-    *change = (struct zone_change){first, 0, expected};
-    change->bytes = (size_t)(zone_last(first, end, expected) - first);
-    /* Another thread may have put the last one right meanwhile. */
-    if (change->bytes == 0)
-        change->bytes = 1;
+    while (end > at + 1 && end[-1] == zone_byte(word, end - 1))
+        end--;
+    *change = (struct zone_change){at, (size_t)(end - at), zone_byte(word, at)};
     return true;
 }
 
-bool zone_poison_differs(uint8_t *object, size_t n, struct zone_change *change)
+void zone_fill(void *from, size_t n, uint64_t word)
 {
-    struct zone_change last;
+    uint8_t *at = from, *end = at + n;
 
-    if (!zone_differs(object, n - 1, POISON_FREE, change))
-        return zone_differs(object + n - 1, 1, POISON_END, change);
-    if (zone_differs(object + n - 1, 1, POISON_END, &last))
-        change->bytes = (size_t)(last.at + 1 - change->at);
-    return true;
-}
-
-void zone_poison(uint8_t *object, size_t n)
-{
-    memset(object, POISON_FREE, n - 1);
-    object[n - 1] = POISON_END;
+    for (; at < end && (uintptr_t)at % sizeof(word) != 0; at++)
+        *at = zone_byte(word, at);
+    for (; end - at >= (ptrdiff_t)sizeof(word); at += sizeof(word))
+        memcpy(at, &word, sizeof(word));
+    for (; at < end; at++)
+        *at = zone_byte(word, at);
 }

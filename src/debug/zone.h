@@ -18,12 +18,15 @@
 #include "debug/flags.h"
 #include "slab/slab.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 enum {
     ZONE_FREE = 0xbb,
     ZONE_LIVE = 0xcc,
     POISON_FRESH = 0x5a, /* of an object that is allocated, and of padding */
     POISON_FREE = 0x6b,
-    POISON_END = 0xa5, /* the last byte of a free object */
     ZONE_GAP = 16,     /* bytes at least between two objects … */
     ZONE_LEFT = 8,     /* … of which the left zone has so many at least … */
     ZONE_LEFT_MAX = 64 /* … and these at most */
@@ -58,15 +61,19 @@ static inline bool zone_poisons(const struct stook_cache *cache)
            !(cache->flags & STOOK_CACHE_TYPESAFE);
 }
 
-/* The bytes of a range that are not `expected`: the first one, and the number from there to the last one. */
+/*
+ * Bytes that only the library writes are eight bytes over and over, in all of its checks: byte i of `word` is at the
+ * addresses that are i modulo 8.  ZONE_WORD: all eight are the same.
+ */
+#define ZONE_WORD(byte) ((byte) * (uint64_t)0x0101010101010101)
+
+/* The changed bytes of a range: the first one and what it should be, and the number from there to the last one. */
 struct zone_change {
     uint8_t *at;
     size_t bytes;
     uint8_t expected;
 };
-bool zone_differs(uint8_t *from, size_t n, uint8_t expected, struct zone_change *change);
-/* The same of a free object of so many bytes. */
-bool zone_poison_differs(uint8_t *object, size_t n, struct zone_change *change);
-void zone_poison(uint8_t *object, size_t n);
+bool zone_differs(const void *from, size_t n, uint64_t word, struct zone_change *change);
+void zone_fill(void *from, size_t n, uint64_t word);
 
 #endif

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard.c - allocates and frees guarded objects. guard_pool.c has the pages, guard_fault.c the faults, guard_report.c
- * the reports.
+ * guard.c - allocates and frees guarded objects. guard_pool.c has the pages, guard_fault.c the faults and the
+ * reports.
  */
 #include "guard/guard.h"
 
-#include "base/raw.h"
+#include "debug/zone.h"
 #include "guard/guard_fault.h"
 #include "guard/guard_pool.h"
-#include "percpu/percpu.h"
+#include "os/os.h"
 #include "percpu/random.h"
 #include "sample/otel.h"
-#include "site/tag.h"
 
 #include <errno.h>
 #include <string.h>
@@ -39,17 +38,6 @@ static bool guard_is_ready(void)
 
 /* ---- objects ---------------------------------------------------------------------------------- */
 
-static void guard_note(struct guard_who *who, uint64_t where)
-{
-    uint64_t from = where & 1 ? 0 : where >> 1;
-
-    who->thread = (uint32_t)raw_gettid();
-    who->cpu = (uint32_t)percpu_cpu();
-    who->depth = tag_stack_walk((const void *)(uintptr_t)from, who->frames, GUARD_FRAMES);
-    if (who->depth == 0 && from != 0)
-        who->frames[who->depth++] = from;
-}
-
 /* The bytes around the object that are checked when it is freed. */
 static char *guard_zone_begin(const struct guard_slot *slot)
 {
@@ -73,10 +61,8 @@ static void guard_place(struct guard_slot *slot, size_t size, size_t align)
     slot->object = random_below(2) ? page + ((guard.page - size) & ~(align - 1)) : page;
     slot->size = size;
     slot->align = (uint32_t)align;
-    memset(guard_zone_begin(slot), GUARD_ZONE_BYTE,
-           (size_t)(slot->object - guard_zone_begin(slot)));
-    memset(slot->object + size, GUARD_ZONE_BYTE,
-           (size_t)(guard_zone_end(slot) - (slot->object + size)));
+    memset(guard_zone_begin(slot), ZONE_LIVE, (size_t)(slot->object - guard_zone_begin(slot)));
+    memset(slot->object + size, ZONE_LIVE, (size_t)(guard_zone_end(slot) - (slot->object + size)));
 }
 
 /*
@@ -112,14 +98,14 @@ static void *guard_make(const struct stook_cache *cache, size_t size, size_t ali
     slot = guard_find();
     if (!slot)
         return NULL;
-    if (!guard_open(guard_page(slot))) {
+    if (!os_unguard(guard_page(slot), guard.page)) {
         guard_set(slot, GUARD_FREED); /* as if it had been, and nothing is known of it */
         return NULL;
     }
     guard_place(slot, size, align);
     slot->cache = cache;
-    slot->freed.depth = 0;
-    guard_note(&slot->allocated, where);
+    slot->freed = (struct track){0};
+    track_now(&slot->allocated, where);
     atomic_store_explicit(&slot->told, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&guard.sampled, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&guard.live, 1, memory_order_relaxed);
@@ -154,40 +140,30 @@ size_t guard_size(const void *object)
     return slot && guard_state(slot) == GUARD_LIVE && slot->object == object ? slot->size : 0;
 }
 
-/* The first byte of [from, to) that is not as it was, and up to which; false: all are. */
-static bool guard_changed(const char *from, const char *to, const char **at, size_t *changed)
-{
-    while (from < to && *(const unsigned char *)from == GUARD_ZONE_BYTE)
-        from++;
-    while (to > from && *(const unsigned char *)(to - 1) == GUARD_ZONE_BYTE)
-        to--;
-    *at = from;
-    *changed = (size_t)(to - from);
-    return from < to;
-}
-
 static void guard_check_zones(const struct guard_slot *slot, const char *call)
 {
-    const char *at, *end = slot->object + slot->size;
-    size_t changed;
+    const char *begin = guard_zone_begin(slot), *end = slot->object + slot->size;
+    const uint64_t word = ZONE_WORD(ZONE_LIVE);
+    struct zone_change change;
 
-    if (guard_changed(guard_zone_begin(slot), slot->object, &at, &changed))
-        guard_report(slot, at, DEBUG_ACCEPTED, 0,
+    if (zone_differs(begin, (size_t)(slot->object - begin), word, &change))
+        guard_report(slot, change.at, DEBUG_ACCEPTED, 0,
                      "%s found %zu bytes overwritten, %td before sampled object %p of %zu bytes",
-                     call, changed, slot->object - at, (void *)slot->object, slot->size);
-    if (guard_changed(end, guard_zone_end(slot), &at, &changed))
+                     call, change.bytes, slot->object - (char *)change.at, (void *)slot->object,
+                     slot->size);
+    if (zone_differs(end, (size_t)(guard_zone_end(slot) - end), word, &change))
         guard_report(
-            slot, at, DEBUG_ACCEPTED, 0,
+            slot, change.at, DEBUG_ACCEPTED, 0,
             "%s found %zu bytes overwritten, %td behind the %zu bytes of sampled object %p", call,
-            changed, at - end, slot->size, (void *)slot->object);
+            change.bytes, (char *)change.at - end, slot->size, (void *)slot->object);
 }
 
 static void guard_end(struct guard_slot *slot)
 {
     bool broken = (atomic_load_explicit(&slot->told, memory_order_relaxed) & GUARD_BROKEN) != 0;
 
-    guard_note(&slot->freed, 0);
-    if (!guard_close(guard_page(slot)))
+    track_now(&slot->freed, 0);
+    if (!os_guard(guard_page(slot), guard.page))
         broken = true;
     atomic_fetch_sub_explicit(&guard.live, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&guard.live_bytes, slot->size, memory_order_relaxed);

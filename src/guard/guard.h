@@ -18,6 +18,7 @@
 #ifndef STOOK_GUARD_GUARD_H
 #define STOOK_GUARD_GUARD_H
 
+#include "debug/track.h"
 #include "sample/sample.h"
 
 #include <stdatomic.h>
@@ -26,10 +27,8 @@
 #include <stdint.h>
 
 enum {
-    GUARD_FRAMES = 24,
     GUARD_ZONE =
         64, /* bytes on either side, within the page, that are checked when an object is freed */
-    GUARD_ZONE_BYTE = 0xcc,
     GUARD_PAUSE = 2,              /* bytes of the mean for each object between two of a thread's */
     GUARD_PAUSE_LEAST = 16 << 10, /* a mean; with a lower one each sample is guarded */
 };
@@ -41,11 +40,6 @@ enum {
     GUARD_BROKEN = 2, /* an adjacent page lost its protection: the slot is not used again */
 };
 
-struct guard_who {
-    uint32_t thread, cpu, depth; /* depth 0: unknown */
-    uint64_t frames[GUARD_FRAMES];
-};
-
 struct guard_slot {
     _Atomic uint64_t word; /* the change's number << GUARD_STATE_BITS | state */
     _Atomic uint32_t told; /* GUARD_TOLD, GUARD_BROKEN: of this object */
@@ -54,7 +48,7 @@ struct guard_slot {
     char *object;
     size_t size; /* as requested */
     const struct stook_cache *cache;
-    struct guard_who allocated, freed;
+    struct track allocated, freed;
 };
 
 struct guard {
@@ -63,7 +57,6 @@ struct guard {
     /* Constant while bytes is not 0. */
     size_t page;
     uint32_t slots;
-    bool marked; /* pages lose their access by marks in the page table */
     struct guard_slot *slot;
     /* Atomic. */
     _Atomic uint32_t used;    /* slots that are not NEVER, or will not be soon */

@@ -13,14 +13,38 @@
 #include "base/where.h"
 #include "debug/report.h"
 #include "guard/guard_pool.h"
+#include "os/os.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <ucontext.h>
 
 enum guard_what { GUARD_BEHIND, GUARD_BEFORE, GUARD_FREED_ONE };
 
 static struct sigaction guard_before; /* constant once the handler is installed */
+
+void guard_report(const struct guard_slot *slot, const void *at, enum debug_done done,
+                  uint64_t where, const char *format, ...)
+{
+    struct debug_finding finding = {.what = DEBUG_GUARD, .done = done, .at = at, .where = where};
+    char text[256];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    finding.text = text;
+    if (slot) {
+        finding.cache = slot->cache;
+        finding.object = slot->object;
+        finding.size = finding.requested = slot->size;
+        finding.track[0] = &slot->allocated;
+        finding.track[1] = &slot->freed;
+    }
+    (void)debug_report(&finding);
+}
 
 /* What the processor says about the access. */
 static const char *guard_access(const ucontext_t *context)
@@ -106,7 +130,7 @@ static bool guard_give_in(struct guard_slot *slot, const void *at)
         if (guard_state(slot) == GUARD_FREED && guard_take(slot, word))
             guard_set(slot, GUARD_OPEN);
     }
-    return guard_open(page);
+    return os_unguard(page, guard.page);
 }
 
 /* True: the program goes on. */

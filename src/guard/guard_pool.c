@@ -1,53 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * guard_pool.c - the pages.  From Linux 6.13 on a mark in the page table takes a page's access and contents in one call
- * (MADV_GUARD_INSTALL), and the pool stays one mapping.  Before, mprotect() splits it.
- */
+/* guard_pool.c - the mapping of the pages, and the states of slots. */
 #include "guard/guard_pool.h"
 
-#include "base/raw.h"
 #include "os/os.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 }; /* of madvise(), for older headers */
-
 struct guard guard;
-
-/* Emulators answer 0 to advice that they do not know: the kernel is asked whether it can write there. */
-static bool guard_is_marked(char *pool)
-{
-    return raw_call(SYS_rt_sigaction, SIGSEGV, NULL, pool, (size_t)_NSIG / 8) != 0 &&
-           errno == EFAULT;
-}
-
-/* All pages lose their access.  Marks that cannot be seen, since the question fails, are taken away: below mprotect()
- * they would stay. */
-static bool guard_shut(char *pool, size_t bytes)
-{
-    bool told = raw_madvise(pool, bytes, GUARD_INSTALL) == 0;
-
-    guard.marked = told && guard_is_marked(pool);
-    return guard.marked || ((!told || raw_madvise(pool, bytes, GUARD_REMOVE) == 0) &&
-                            raw_mprotect(pool, bytes, PROT_NONE) == 0);
-}
 
 bool guard_map(uint32_t slots)
 {
     size_t page = os_page_size(), bytes = (2 * (size_t)slots + 1) * page;
     struct guard_slot *slot = os_map(slots * sizeof(*slot));
-    char *pool = slot ? raw_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-                      : MAP_FAILED;
+    char *pool = slot ? os_reserve(bytes, page) : NULL;
 
-    if (pool != MAP_FAILED && !guard_shut(pool, bytes)) {
-        os_unmap(pool, bytes);
-        pool = MAP_FAILED;
-    }
-    if (pool == MAP_FAILED) {
+    if (!pool) {
         if (slot)
             os_unmap(slot, slots * sizeof(*slot));
         return false;
@@ -101,18 +66,4 @@ struct guard_slot *guard_find(void)
         }
     } while (oldest && !guard_take(oldest, least));
     return oldest;
-}
-
-bool guard_open(char *page)
-{
-    return (guard.marked ? raw_madvise(page, guard.page, GUARD_REMOVE)
-                         : raw_mprotect(page, guard.page, PROT_READ | PROT_WRITE)) == 0;
-}
-
-bool guard_close(char *page)
-{
-    if (guard.marked)
-        return raw_madvise(page, guard.page, GUARD_INSTALL) == 0;
-    os_release(page, guard.page);
-    return raw_mprotect(page, guard.page, PROT_NONE) == 0;
 }

@@ -17,8 +17,4 @@ bool guard_take(struct guard_slot *slot, uint64_t word);
 /* The slot's owner lets go of it. */
 void guard_set(struct guard_slot *slot, enum guard_state state);
 
-/* Its page may be used, and is zeros; its contents go, and it has no access.  False: the kernel refuses. */
-bool guard_open(char *page);
-bool guard_close(char *page);
-
 #endif

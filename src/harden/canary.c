@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* canary.c - computes, writes and checks the secret bytes behind an object (canary.h). */
+/* canary.c - writes and checks the secret bytes behind a live object and the bytes of a freed one (canary.h). */
 #include "harden/canary.h"
 
 #include "base/placed.h"
+#include "debug/zone.h"
 #include "percpu/random.h"
 #include "slab/wrong.h"
-
-#include <string.h>
 
 static uint64_t canary_secret; /* constant after the start */
 
@@ -16,72 +15,66 @@ FIRST_TEXT void canary_start(void)
         canary_secret = canary_secret << 8 | random_below(256);
 }
 
-/* The bytes at addresses that are multiples of 8.  None is 0: so the end of a string is seen. */
+/* The distance from the object's start to the end of its canary. */
+static size_t canary_end(const struct stook_cache *cache)
+{
+    return cache->layout.room + cache_canary(cache->flags, cache->object_size);
+}
+
+/* No byte of it is 0: so the end of a string is seen. */
 static uint64_t canary_of(const void *object)
 {
     return (canary_secret ^ (uintptr_t)object) | 0x0101010101010101u;
 }
 
-static unsigned char canary_byte(uint64_t own, const unsigned char *at)
+static uint64_t canary_filling(const struct stook_cache *cache)
 {
-    return ((const unsigned char *)&own)[(uintptr_t)at % sizeof(own)];
+    return cache->flags & STOOK_CACHE_ZERO_ON_FREE ? 0 : ZONE_WORD(CANARY_FILLING);
 }
 
-static unsigned char *canary_from(const void *object, size_t used)
+/* Compares the bytes from `used` on with `word`; a difference is reported. */
+static bool canary_compare(const struct debug_finding *kind, size_t used, uint64_t word)
 {
-    return (unsigned char *)(uintptr_t)object + used;
+    struct debug_finding finding = *kind;
+    struct zone_change change;
+
+    if (__builtin_expect(!zone_differs((const char *)finding.object + used,
+                                       canary_end(finding.cache) - used, word, &change),
+                         1))
+        return true;
+    finding.at = change.at;
+    finding.changed = change.bytes;
+    finding.expected = change.expected;
+    finding.slab = slab_find(finding.cache, finding.object, &finding.index);
+    wrong_found(&finding);
+    return false;
 }
 
 void canary_set(const struct stook_cache *cache, void *object, size_t used)
 {
-    const uint64_t own = canary_of(object);
-    unsigned char *at = canary_from(object, used), *end = canary_from(object, canary_end(cache));
-
-    for (; at < end && (uintptr_t)at % sizeof(own) != 0; at++)
-        *at = canary_byte(own, at);
-    for (; end - at >= (ptrdiff_t)sizeof(own); at += sizeof(own))
-        memcpy(at, &own, sizeof(own));
-    for (; at < end; at++)
-        *at = canary_byte(own, at);
-}
-
-/* The first byte that differs; `end`: none. */
-static unsigned char *canary_first(uint64_t own, unsigned char *at, unsigned char *end)
-{
-    uint64_t word;
-
-    for (; at < end && (uintptr_t)at % sizeof(own) != 0; at++)
-        if (*at != canary_byte(own, at))
-            return at;
-    for (; end - at >= (ptrdiff_t)sizeof(own); at += sizeof(own)) {
-        memcpy(&word, at, sizeof(word));
-        if (word != own)
-            break;
-    }
-    while (at < end && *at == canary_byte(own, at))
-        at++;
-    return at;
+    zone_fill((char *)object + used, canary_end(cache) - used, canary_of(object));
 }
 
 bool canary_check(const struct stook_cache *cache, const void *object, size_t used)
 {
-    struct debug_finding finding = {.what = DEBUG_RIGHT_ZONE,
-                                    .done = DEBUG_QUARANTINED,
-                                    .cache = cache,
-                                    .object = object,
-                                    .requested = used};
-    const uint64_t own = canary_of(object);
-    unsigned char *end = canary_from(object, canary_end(cache)), *first;
+    const struct debug_finding finding = {.what = DEBUG_RIGHT_ZONE,
+                                          .done = DEBUG_QUARANTINED,
+                                          .cache = cache,
+                                          .object = object,
+                                          .requested = used};
 
-    first = canary_first(own, canary_from(object, used), end);
-    if (__builtin_expect(first == end, 1))
-        return true;
-    while (end[-1] == canary_byte(own, end - 1))
-        end--;
-    finding.at = first;
-    finding.expected = canary_byte(own, first);
-    finding.changed = (size_t)(end - first);
-    finding.slab = slab_find(cache, object, &finding.index);
-    wrong_found(&finding);
-    return false;
+    return canary_compare(&finding, used, canary_of(object));
+}
+
+void canary_fill(const struct stook_cache *cache, void *object)
+{
+    zone_fill(object, canary_end(cache), canary_filling(cache));
+}
+
+bool canary_check_filling(const struct stook_cache *cache, const void *object, enum debug_done done)
+{
+    const struct debug_finding finding = {
+        .what = DEBUG_POISON, .done = done, .cache = cache, .object = object};
+
+    return canary_compare(&finding, 0, canary_filling(cache));
 }

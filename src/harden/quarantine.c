@@ -19,11 +19,10 @@
 #include "cache/alloc.h"
 #include "debug/object.h"
 #include "harden/canary.h"
-#include "harden/filling.h"
-#include "os/os.h"
 #include "os/topology.h"
 #include "percpu/percpu.h"
 #include "sheaf/slot.h"
+#include "site/tag.h"
 #include "slab/column.h"
 #include "slab/node.h"
 #include "slab/slab.h"
@@ -47,8 +46,7 @@ struct quarantine {
 };
 
 static _Atomic(struct quarantine *) quarantine_of[TOPOLOGY_CPUS_MAX] LARGE_BSS;
-static _Atomic unsigned quarantine_end; /* no queue has this index or a higher one */
-static size_t quarantine_most;          /* bytes that a queue may hold */
+static size_t quarantine_most; /* bytes that a queue may hold */
 
 FIRST_TEXT void quarantine_start(void)
 {
@@ -135,7 +133,7 @@ void quarantine_resize(const struct stook_cache *cache, void *object, size_t siz
 /* The state of free objects of this cache. */
 static enum quarantine_state quarantine_unused(const struct stook_cache *cache)
 {
-    return filling_has(cache) ? QUARANTINE_CLEAN : QUARANTINE_FREE;
+    return canary_fills(cache) ? QUARANTINE_CLEAN : QUARANTINE_FREE;
 }
 
 /* The state of a free object that no other thread can reach. */
@@ -160,14 +158,16 @@ static bool quarantine_give(const struct stook_cache *cache, void *object,
     return true;
 }
 
-bool quarantine_take(const struct stook_cache *cache, void *object)
+/* FREE or CLEAN -> LIVE.  `done`: what the caller does if the object was written to. */
+static bool quarantine_take_as(const struct stook_cache *cache, void *object, enum debug_done done)
 {
     enum quarantine_state had;
 
     if (!(cache->flags & STOOK_CACHE_QUARANTINE))
         return true;
     had = quarantine_state_of(cache, object);
-    if (had == QUARANTINE_CLEAN && !filling_check(cache, object, DEBUG_QUARANTINED)) {
+    if (had == QUARANTINE_CLEAN && !canary_check_filling(cache, object, done) &&
+        done == DEBUG_QUARANTINED) {
         (void)quarantine_move(cache, object, QUARANTINE_CLEAN, QUARANTINE_LOST);
         return false;
     }
@@ -175,17 +175,14 @@ bool quarantine_take(const struct stook_cache *cache, void *object)
            quarantine_give(cache, object, had);
 }
 
+bool quarantine_take(const struct stook_cache *cache, void *object)
+{
+    return quarantine_take_as(cache, object, DEBUG_QUARANTINED);
+}
+
 void quarantine_take_reserved(const struct stook_cache *cache, void *object)
 {
-    enum quarantine_state had;
-
-    if (!(cache->flags & STOOK_CACHE_QUARANTINE))
-        return;
-    had = quarantine_state_of(cache, object);
-    if (had == QUARANTINE_CLEAN)
-        (void)filling_check(cache, object, DEBUG_ACCEPTED);
-    if (had == QUARANTINE_CLEAN || had == QUARANTINE_FREE)
-        (void)quarantine_give(cache, object, had);
+    (void)quarantine_take_as(cache, object, DEBUG_ACCEPTED);
 }
 
 void quarantine_slab_gone(const struct stook_cache *cache, const struct slab *slab)
@@ -196,7 +193,7 @@ void quarantine_slab_gone(const struct stook_cache *cache, const struct slab *sl
     for (uint32_t i = 0; i < objects; i++) {
         uint16_t word = atomic_load_explicit(quarantine_word(cache, slab, i), memory_order_relaxed);
         if (quarantine_state(word) == QUARANTINE_CLEAN)
-            (void)filling_check(cache, slab_object(cache, slab, i), DEBUG_ACCEPTED);
+            (void)canary_check_filling(cache, slab_object(cache, slab, i), DEBUG_ACCEPTED);
     }
 }
 
@@ -281,8 +278,8 @@ void quarantine_fill(const struct stook_cache *cache, void *const *objects, size
             memset(objects[i], 0, slab_usable(cache));
             continue;
         }
-        if (filling_has(cache))
-            filling_set(cache, objects[i]);
+        if (canary_fills(cache))
+            canary_fill(cache, objects[i]);
         (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, quarantine_unused(cache));
     }
 }
@@ -296,20 +293,9 @@ LOCK_UNCHECKED static struct quarantine *quarantine_enter(void)
 
     for (unsigned i = 0; i < QUARANTINE_TRIES; i++) {
         _Atomic(struct quarantine *) *at = &quarantine_of[(cpu + i) % TOPOLOGY_CPUS_MAX];
-        struct quarantine *queue = atomic_load_explicit(at, memory_order_acquire), *none = NULL;
-        if (!queue) {
-            queue = os_map(sizeof(*queue));
-            if (!queue)
-                return NULL;
-            for (unsigned end = atomic_load(&quarantine_end),
-                          own = (cpu + i) % TOPOLOGY_CPUS_MAX + 1;
-                 end < own && !atomic_compare_exchange_weak(&quarantine_end, &end, own);)
-                ;
-            if (!atomic_compare_exchange_strong(at, &none, queue)) {
-                os_unmap(queue, sizeof(*queue));
-                queue = none;
-            }
-        }
+        struct quarantine *queue = atomic_load_explicit(at, memory_order_acquire);
+        if (!queue && !(queue = tag_map(at, NULL, sizeof(*queue))))
+            return NULL;
         if (lock_word_try(&queue->lock))
             return queue;
     }
@@ -351,8 +337,8 @@ static unsigned quarantine_due(struct quarantine *queue, size_t most, void **lea
 static bool quarantine_leave(const struct stook_cache *cache, void *object)
 {
     bool lost =
-        !(filling_has(cache) ? filling_check(cache, object, DEBUG_QUARANTINED)
-                             : canary_check(cache, object, quarantine_usable(cache, object)));
+        !(canary_fills(cache) ? canary_check_filling(cache, object, DEBUG_QUARANTINED)
+                              : canary_check(cache, object, quarantine_usable(cache, object)));
 
     (void)quarantine_move(cache, object, QUARANTINE_HELD,
                           lost ? QUARANTINE_LOST : quarantine_unused(cache));
@@ -404,8 +390,8 @@ void quarantine_hold(struct stook_cache *cache, void **objects, size_t n)
         unsigned due;
         if (!objects[i])
             continue;
-        if (filling_has(cache))
-            filling_set(cache, objects[i]);
+        if (canary_fills(cache))
+            canary_fill(cache, objects[i]);
         do {
             due = quarantine_come(cache, &objects[i], leaving);
             for (unsigned k = 0; k < due; k++) {
@@ -447,7 +433,7 @@ LOCK_UNCHECKED void quarantine_release(struct stook_cache *cache)
 {
     void *leaving[QUARANTINE_LEAVE];
 
-    for (unsigned cpu = 0; cpu < atomic_load(&quarantine_end); cpu++) {
+    for (unsigned cpu = 0; cpu < TOPOLOGY_CPUS_MAX; cpu++) {
         struct quarantine *queue = atomic_load_explicit(&quarantine_of[cpu], memory_order_acquire);
         unsigned n = QUARANTINE_LEAVE, left;
         while (queue && n == QUARANTINE_LEAVE) {
@@ -471,7 +457,7 @@ LOCK_UNCHECKED void quarantine_release(struct stook_cache *cache)
  * count, so this counts the bytes again. */
 FIRST_TEXT void quarantine_child(void)
 {
-    for (unsigned cpu = 0; cpu < atomic_load(&quarantine_end); cpu++) {
+    for (unsigned cpu = 0; cpu < TOPOLOGY_CPUS_MAX; cpu++) {
         struct quarantine *queue = atomic_load_explicit(&quarantine_of[cpu], memory_order_relaxed);
         size_t bytes = 0;
         if (!queue)
@@ -497,7 +483,7 @@ size_t quarantine_bytes(void)
 {
     size_t bytes = 0;
 
-    for (unsigned cpu = 0; cpu < atomic_load(&quarantine_end); cpu++) {
+    for (unsigned cpu = 0; cpu < TOPOLOGY_CPUS_MAX; cpu++) {
         const struct quarantine *queue =
             atomic_load_explicit(&quarantine_of[cpu], memory_order_acquire);
         bytes += queue ? quarantine_has(queue) : 0;

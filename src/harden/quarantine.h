@@ -10,7 +10,7 @@
  *   LIVE   in use
  *   HELD   in a queue of the quarantine, or waiting for a grace period of RCU
  *   LOST   a write after the free was found: never allocated again
- *   CLEAN  free and filled (filling.h): in a slab, a barn, a sheaf or a reserve
+ *   CLEAN  free and filled (canary.h): in a slab, a barn, a sheaf or a reserve
  *
  *   LIVE -> HELD           quarantine_check(), on a free
  *   HELD -> CLEAN, FREE    the object leaves the quarantine, and its bytes are as they were filled

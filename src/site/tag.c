@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * tag.c - from a site or an address to its number and record: two hash tables, a list of numbers in chunks, and copies of
+ * the sites' names.
+ */
 #include "site/tag.h"
 
 #include "base/grow.h"
@@ -52,13 +56,11 @@ static struct {
     struct tag_entry near[1 << TAG_NEAR_BITS];
     _Atomic(struct tag_entry *) far;
     _Atomic(struct tag_text *) text;
-    _Atomic(const char *) file; /* the last file's name: the next site is often in the same */
 } tags LARGE_BSS;
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Installs fresh pages at *place unless others did; what is there then, or NULL. */
-static void *tag_map(void *place, void *old, size_t size)
+void *tag_map(void *place, void *old, size_t size)
 {
     void **at = place, *fresh = os_map(size);
 
@@ -105,21 +107,12 @@ static const char *tag_text_copy(const char *text, size_t size)
     return copy;
 }
 
+/* A file's name: the end of it, if it is long. */
 static const char *tag_file_copy(const char *file)
 {
-    const char *last = atomic_load_explicit(&tags.file, memory_order_acquire), *copy;
-    size_t size = strlen(file);
+    size_t size = strlen(file), most = size < STOOK_TAG_NAME_MAX ? size : STOOK_TAG_NAME_MAX;
 
-    if (size > STOOK_TAG_NAME_MAX) {
-        file += size - STOOK_TAG_NAME_MAX;
-        size = STOOK_TAG_NAME_MAX;
-    }
-    if (last && strcmp(last, file) == 0)
-        return last;
-    copy = tag_text_copy(file, size);
-    if (copy)
-        atomic_store_explicit(&tags.file, copy, memory_order_release);
-    return copy;
+    return tag_text_copy(file + size - most, most);
 }
 
 /* ---- numbers -------------------------------------------------------------------------------- */

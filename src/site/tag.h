@@ -72,6 +72,10 @@ uint32_t tag_of_address(const void *address);
  */
 unsigned tag_stack_walk(const void *address, uint64_t *frames, unsigned most);
 
+/* The pages at *place, of `size` bytes: fresh ones if it is NULL, or those that another thread has installed first.  NULL:
+ * out of memory.  `old`: what the caller found there, and replaces. */
+void *tag_map(void *place, void *old, size_t size);
+
 /* Those of CPU 0. */
 static inline struct tag_counts *tag_counts_of(uint32_t tag)
 {

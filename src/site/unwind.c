@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * unwind.c - walks a stack: finds the file of each address and its rule (unwind_rules.c), keeps rules in one table, and
+ * reads no memory but that of the stack it walks.
+ */
 #include "site/unwind.h"
 
 #include "base/placed.h"
@@ -8,21 +12,15 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <ucontext.h>
 
 enum {
     UNWIND_BUCKET = 4,     /* rules of a line of the CPU's cache */
-    UNWIND_NEAR = 64,      /* buckets: 4 KiB, enough for a small program */
-    UNWIND_FAR = 2048,     /* 128 KiB; a rule there may take the place of another */
+    UNWIND_BUCKETS = 512,  /* 32 KiB, of which a small program touches a part */
     UNWIND_FILES = 4,      /* that a walk remembers */
     UNWIND_HEADERS = 4096, /* of a file, which are read within this */
-    UNWIND_NOTES = 16,
-    UNWIND_NOTE_PROBES = 4,
     UNWIND_BUILD_ID = 3,
     UNWIND_PAGE = 4096,
     UNWIND_FIRST = 112 << 10, /* of the first stack, which are there from the start */
@@ -30,19 +28,6 @@ enum {
         64 << 20, /* and below which the kernel maps nothing by itself: half of its gap */
     UNWIND_STACK_MOST = 1 << 30,
     UNWIND_RECORD_ABOVE = 1 << 20, /* from a thread's record to the end of its memory, at most */
-#if defined(__x86_64__) /* from a handler's caller's stack pointer on; the kernel's layout */
-    UNWIND_CONTEXT = 0,
-    UNWIND_CONTEXT_IP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]),
-    UNWIND_CONTEXT_SP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]),
-    UNWIND_CONTEXT_FP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RBP]),
-    UNWIND_CONTEXT_LINK = UNWIND_CONTEXT_IP,
-#else
-    UNWIND_CONTEXT = sizeof(siginfo_t),
-    UNWIND_CONTEXT_IP = offsetof(ucontext_t, uc_mcontext.pc),
-    UNWIND_CONTEXT_SP = offsetof(ucontext_t, uc_mcontext.sp),
-    UNWIND_CONTEXT_FP = offsetof(ucontext_t, uc_mcontext.regs[29]),
-    UNWIND_CONTEXT_LINK = offsetof(ucontext_t, uc_mcontext.regs[30]),
-#endif
 };
 #define UNWIND_MIX 0x9e3779b97f4a7c15u
 #if !defined(__GLIBC__) /* the mapping, its size, the stack's end, its size */
@@ -55,14 +40,12 @@ enum { UNWIND_RECORD = REGISTERS_LINK ? 1280 : 1792 };
 
 /* `check` is the key xor the rule times an odd number.  So a reader that finds the halves of two rules takes neither,
  * and no order of stores is needed. */
-struct unwind_kept {
+struct unwind_entry {
     _Atomic uint64_t check, rule; /* rule 0: free */
 };
-typedef struct unwind_kept unwind_bucket[UNWIND_BUCKET];
+typedef struct unwind_entry unwind_bucket[UNWIND_BUCKET];
 
-static _Alignas(64) unwind_bucket unwind_near[UNWIND_NEAR] LARGE_BSS;
-static _Atomic(unwind_bucket *) unwind_far;
-static _Alignas(64) _Atomic uint64_t unwind_notes[UNWIND_NOTES] LARGE_BSS;
+static _Alignas(64) unwind_bucket unwind_kept[UNWIND_BUCKETS] LARGE_BSS;
 
 struct unwind_file {
     uint64_t start, end;
@@ -79,178 +62,79 @@ struct unwind_walk {
 
 /* ---- kept rules ------------------------------------------------------------------------------ */
 
-static uint64_t unwind_bucket_get(const unwind_bucket *bucket, uint64_t key)
+static struct unwind_entry *unwind_bucket_of(uint64_t key)
 {
-    for (unsigned i = 0; i < UNWIND_BUCKET; i++) {
-        uint64_t rule = atomic_load_explicit(&(*bucket)[i].rule, memory_order_relaxed);
-        if (rule != 0 && atomic_load_explicit(&(*bucket)[i].check, memory_order_relaxed) ==
-                             (key ^ rule * UNWIND_MIX))
+    return unwind_kept[(key * UNWIND_MIX >> 32) % UNWIND_BUCKETS];
+}
+
+static uint64_t unwind_get(uint64_t key)
+{
+    const struct unwind_entry *entry = unwind_bucket_of(key);
+
+    for (unsigned i = 0; i < UNWIND_BUCKET; i++, entry++) {
+        uint64_t rule = atomic_load_explicit(&entry->rule, memory_order_relaxed);
+        if (rule != 0 &&
+            atomic_load_explicit(&entry->check, memory_order_relaxed) == (key ^ rule * UNWIND_MIX))
             return rule;
     }
     return 0;
 }
 
-static bool unwind_bucket_put(unwind_bucket *bucket, uint64_t key, uint64_t rule, unsigned instead)
-{
-    struct unwind_kept *place = instead < UNWIND_BUCKET ? &(*bucket)[instead] : NULL;
-
-    for (unsigned i = 0; i < UNWIND_BUCKET; i++)
-        if (atomic_load_explicit(&(*bucket)[i].rule, memory_order_relaxed) == 0) {
-            place = &(*bucket)[i];
-            break;
-        }
-    if (!place)
-        return false;
-    atomic_store_explicit(&place->check, key ^ rule * UNWIND_MIX, memory_order_relaxed);
-    atomic_store_explicit(&place->rule, rule, memory_order_relaxed);
-    return true;
-}
-
-/* The key's bucket of a table of so many, which is a power of two. */
-static unsigned unwind_hash(uint64_t key, unsigned buckets)
-{
-    return (unsigned)(key * UNWIND_MIX >> 32) & (buckets - 1);
-}
-
-static uint64_t unwind_get(uint64_t key)
-{
-    uint64_t rule = unwind_bucket_get(&unwind_near[unwind_hash(key, UNWIND_NEAR)], key);
-    unwind_bucket *far;
-
-    if (rule == 0 && (far = atomic_load_explicit(&unwind_far, memory_order_acquire)) != NULL)
-        rule = unwind_bucket_get(&far[unwind_hash(key, UNWIND_FAR)], key);
-    return rule;
-}
-
+/* In a free entry of its bucket, or in place of another rule. */
 static void unwind_put(uint64_t key, uint64_t rule)
 {
-    unwind_bucket *far = atomic_load_explicit(&unwind_far, memory_order_acquire), *fresh;
+    struct unwind_entry *bucket = unwind_bucket_of(key), *entry = bucket;
 
-    if (unwind_bucket_put(&unwind_near[unwind_hash(key, UNWIND_NEAR)], key, rule, UNWIND_BUCKET))
-        return;
-    if (!far) {
-        fresh = os_map(UNWIND_FAR * sizeof(*far));
-        if (!fresh)
-            return;
-        if (atomic_compare_exchange_strong_explicit(&unwind_far, &far, fresh, memory_order_acq_rel,
-                                                    memory_order_acquire))
-            far = fresh;
-        else
-            os_unmap(fresh, UNWIND_FAR * sizeof(*far));
-    }
-    (void)unwind_bucket_put(&far[unwind_hash(key, UNWIND_FAR)], key, rule,
-                            (unsigned)(key >> 3) % UNWIND_BUCKET);
+    while (entry < bucket + UNWIND_BUCKET &&
+           atomic_load_explicit(&entry->rule, memory_order_relaxed) != 0)
+        entry++;
+    if (entry == bucket + UNWIND_BUCKET)
+        entry = bucket + (key >> 3) % UNWIND_BUCKET;
+    atomic_store_explicit(&entry->check, key ^ rule * UNWIND_MIX, memory_order_relaxed);
+    atomic_store_explicit(&entry->rule, rule, memory_order_relaxed);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* What the note says, if it is a build ID that ends within so many bytes, or 0; *whole: the bytes up to the next. */
-static uint64_t unwind_note_id(const char *at, uint64_t size, uint64_t align, uint64_t *whole)
+/* The build ID among a segment's notes, as a number; 0: there is none.  Notes begin at multiples of 4. */
+static uint64_t unwind_build_id(const char *at, uint64_t size)
 {
-    uint64_t name, first, last;
+    uint64_t first, last;
     ElfW(Nhdr) note;
 
-    *whole = size;
-    if (size < sizeof(note) + 4)
-        return 0;
-    memcpy(&note, at, sizeof(note));
-    name = sizeof(note) + (((uint64_t)note.n_namesz + 3) & ~(uint64_t)3);
-    if (name + note.n_descsz > size)
-        return 0;
-    *whole = (name + note.n_descsz + align - 1) & ~(align - 1);
-    if (note.n_type != UNWIND_BUILD_ID || note.n_namesz != 4 || note.n_descsz < 8 ||
-        memcmp(at + sizeof(note), "GNU", 4) != 0)
-        return 0;
-    memcpy(&first, at + name, 8);
-    memcpy(&last, at + name + note.n_descsz - 8, 8);
-    return (first ^ last * UNWIND_MIX) | 1;
-}
-
-/* Of a segment of notes; 0: there is no build ID.  Else *note is where it stands. */
-static uint64_t unwind_build_id(const char *at, uint64_t size, uint64_t align, const char **note)
-{
-    uint64_t whole, id;
-
-    for (; size > 0; at += whole, size -= whole) {
-        id = unwind_note_id(at, size, align == 8 ? 8 : 4, &whole);
-        if (id != 0) {
-            *note = at;
-            return id;
-        }
-        if (whole >= size)
-            break;
+    for (; size >= sizeof(note) + 4; at += 4, size -= 4) {
+        memcpy(&note, at, sizeof(note));
+        if (note.n_type != UNWIND_BUILD_ID || note.n_namesz != 4 || note.n_descsz < 8 ||
+            note.n_descsz > size - sizeof(note) - 4 || memcmp(at + sizeof(note), "GNU", 4) != 0)
+            continue;
+        memcpy(&first, at + sizeof(note) + 4, 8);
+        memcpy(&last, at + sizeof(note) + 4 + note.n_descsz - 8, 8);
+        return (first ^ last * UNWIND_MIX) | 1;
     }
     return 0;
 }
 
-/* The file's headers lie at its start, mostly. */
-static uint64_t unwind_headers_id(const struct unwind_file *file, const char **note)
-{
-    const char *start = (const char *)(uintptr_t)file->start; // NOLINT
-    uint64_t bias = file->bias;
-    ElfW(Ehdr) header;
-    uint64_t id = 0;
-
-    memcpy(&header, start, sizeof(header));
-    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff > UNWIND_HEADERS / 2 ||
-        header.e_phentsize != sizeof(ElfW(Phdr)) ||
-        header.e_phnum > UNWIND_HEADERS / 2 / sizeof(ElfW(Phdr)))
-        return 0;
-    for (unsigned i = 0; i < header.e_phnum && id == 0; i++) {
-        ElfW(Phdr) part;
-        memcpy(&part, start + header.e_phoff + i * sizeof(part), sizeof(part));
-        if (part.p_type == PT_NOTE && bias + part.p_vaddr >= file->start &&
-            part.p_memsz < UNWIND_HEADERS && bias + part.p_vaddr + part.p_memsz <= file->end)
-            id = unwind_build_id((const char *)(uintptr_t)(bias + part.p_vaddr), // NOLINT
-                                 part.p_memsz, part.p_align, note);
-    }
-    return id;
-}
-
-/*
- * Headers are a dozen lines of memory that nothing else brings to the CPU's cache.  So where the build ID of a place
- * stood is remembered, in a word: a hash of the place, and the offset.  What stands there is read each time.
- *
- * unwind_note_word() looks at UNWIND_NOTE_PROBES words from the place's hash on.  If none is the place's, it gives the
- * first free one, or else the first.
- */
-static _Atomic uint64_t *unwind_note_word(uint64_t place)
-{
-    _Atomic uint64_t *first = &unwind_notes[place >> 32 & (UNWIND_NOTES - 1)], *unused = NULL;
-
-    for (uint64_t i = 0; i < UNWIND_NOTE_PROBES; i++) {
-        _Atomic uint64_t *at = &unwind_notes[((place >> 32) + i) & (UNWIND_NOTES - 1)];
-        uint64_t word = atomic_load_explicit(at, memory_order_relaxed);
-        if (word != 0 && ((word ^ place) & ~(uint64_t)(UNWIND_HEADERS - 1)) == 0)
-            return at;
-        if (word == 0 && !unused)
-            unused = at;
-    }
-    return unused ? unused : first;
-}
-
+/* The build ID mixed with the load address; 0: no build ID was found.  The file's headers mostly lie at its start. */
 static uint64_t unwind_file_id(const struct unwind_file *file)
 {
-    uint64_t place =
-                 (file->start ^ (uintptr_t)file->tables.header * 3 ^ file->end * 5) * UNWIND_MIX,
-             id = 0, whole, word;
-    _Atomic uint64_t *kept = unwind_note_word(place);
-    const char *start = (const char *)(uintptr_t)file->start, *note = start; // NOLINT
+    const char *start = (const char *)(uintptr_t)file->start; // NOLINT
+    uint64_t id = 0;
+    ElfW(Ehdr) header;
+    ElfW(Phdr) part;
 
     if (file->end - file->start < UNWIND_HEADERS)
         return 0;
-    word = atomic_load_explicit(kept, memory_order_relaxed);
-    if (word != 0 && ((word ^ place) & ~(uint64_t)(UNWIND_HEADERS - 1)) == 0) {
-        word &= UNWIND_HEADERS - 1;
-        id = unwind_note_id(start + word, UNWIND_HEADERS - word, 4, &whole);
-    }
-    if (id == 0) {
-        id = unwind_headers_id(file, &note);
-        if (id != 0 && note >= start && note < start + UNWIND_HEADERS &&
-            unwind_note_id(note, (uint64_t)(start + UNWIND_HEADERS - note), 4, &whole) == id)
-            atomic_store_explicit(
-                kept, (place & ~(uint64_t)(UNWIND_HEADERS - 1)) | (uint64_t)(note - start),
-                memory_order_relaxed);
+    memcpy(&header, start, sizeof(header));
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff > UNWIND_HEADERS / 2 ||
+        header.e_phentsize != sizeof(part) || header.e_phnum > UNWIND_HEADERS / 2 / sizeof(part))
+        return 0;
+    for (unsigned i = 0; i < header.e_phnum && id == 0; i++) {
+        uint64_t at;
+        memcpy(&part, start + header.e_phoff + i * sizeof(part), sizeof(part));
+        at = file->bias + part.p_vaddr;
+        if (part.p_type == PT_NOTE && at >= file->start && part.p_memsz < UNWIND_HEADERS &&
+            at + part.p_memsz <= file->end)
+            id = unwind_build_id((const char *)(uintptr_t)at, part.p_memsz); // NOLINT
     }
     return id != 0 ? id ^ file->start * UNWIND_MIX : 0;
 }
@@ -358,27 +242,6 @@ static const struct unwind_file *unwind_file(struct unwind_walk *walk, uint64_t 
     return file;
 }
 
-/* Handlers return to the kernel's own file, which has no tables on aarch64: mov x8, #139; svc #0. */
-static bool unwind_is_return_of_handler(uint64_t address)
-{
-#if defined(__aarch64__)
-    static const uint32_t code[] = {0xd2801168, 0xd4000001};
-    uint64_t at = getauxval(AT_SYSINFO_EHDR);
-    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)(uintptr_t)at; // NOLINT
-    struct unwind_file file = {.bias = at};
-
-    if (!header)
-        return false;
-    unwind_file_span(&file, (const ElfW(Phdr) *)(uintptr_t)(at + header->e_phoff), // NOLINT
-                     header->e_phnum);
-    return address >= file.start && address < file.end && file.end - address >= sizeof(code) &&
-           memcmp((const void *)(uintptr_t)address, code, sizeof(code)) == 0; // NOLINT
-#else
-    (void)address;
-    return false;
-#endif
-}
-
 /* The rule of the frame that a call returns to at `address`. */
 static uint64_t unwind_rule(struct unwind_walk *walk, uint64_t address)
 {
@@ -386,7 +249,7 @@ static uint64_t unwind_rule(struct unwind_walk *walk, uint64_t address)
     uint64_t rule;
 
     if (!file)
-        return unwind_is_return_of_handler(address) ? UNWIND_SIGNAL : UNWIND_UNKNOWN;
+        return UNWIND_UNKNOWN;
     if (file->id == 0)
         return unwind_rules_find(&file->tables, address - 1);
     rule = unwind_get(address ^ file->id);
@@ -494,13 +357,7 @@ static bool unwind_step(const struct unwind_walk *walk, uint64_t rule, struct un
             return false;
         from = cfa;
     }
-    if (cfa < frame->sp || (cfa == frame->sp && !frame->interrupted))
-        return false;
-    if (rule & UNWIND_LINK) {
-        if (!frame->interrupted)
-            return false;
-        frame->ip = frame->link;
-    } else if (!unwind_read(walk, from + (uint64_t)unwind_return_at(rule), &frame->ip))
+    if (cfa <= frame->sp || !unwind_read(walk, from + (uint64_t)unwind_return_at(rule), &frame->ip))
         return false;
     if (unwind_fp(rule) != UNWIND_FP_SAME &&
         !unwind_read(walk,
@@ -512,21 +369,7 @@ static bool unwind_step(const struct unwind_walk *walk, uint64_t rule, struct un
         frame->ip = unwind_unsigned(frame->ip);
     frame->sp = cfa;
     frame->fp = fp;
-    frame->interrupted = false;
     return true;
-}
-
-/* To the frame that a signal interrupted, which may have another stack. */
-static bool unwind_step_signal(struct unwind_walk *walk, struct unwind_frame *frame)
-{
-    uint64_t context = frame->sp + UNWIND_CONTEXT;
-
-    frame->interrupted = true;
-    return unwind_read(walk, context + UNWIND_CONTEXT_IP, &frame->ip) &&
-           unwind_read(walk, context + UNWIND_CONTEXT_FP, &frame->fp) &&
-           unwind_read(walk, context + UNWIND_CONTEXT_LINK, &frame->link) &&
-           unwind_read(walk, context + UNWIND_CONTEXT_SP, &frame->sp) &&
-           unwind_bounds(walk, frame->sp);
 }
 
 bool unwind_walk(struct unwind_frame frame, bool (*visit)(uint64_t address, void *arg), void *arg)
@@ -537,20 +380,11 @@ bool unwind_walk(struct unwind_frame frame, bool (*visit)(uint64_t address, void
     if (!unwind_bounds(&walk, frame.sp))
         return false;
     while (frame.ip != 0 && visit(frame.ip, arg)) {
-        uint64_t rule = unwind_rule(&walk, frame.ip + (frame.interrupted ? 1 : 0));
-        switch (unwind_kind(rule)) {
-        case UNWIND_UNKNOWN:
-            return false;
-        case UNWIND_END:
+        uint64_t rule = unwind_rule(&walk, frame.ip);
+        if (unwind_kind(rule) == UNWIND_END)
             return true;
-        case UNWIND_SIGNAL:
-            if (!unwind_step_signal(&walk, &frame))
-                return false;
-            break;
-        default:
-            if (!unwind_step(&walk, rule, &frame))
-                return false;
-        }
+        if (unwind_kind(rule) == UNWIND_UNKNOWN || !unwind_step(&walk, rule, &frame))
+            return false;
     }
     return true;
 }

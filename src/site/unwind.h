@@ -7,6 +7,8 @@
  * registers.  A profile needs three: the address, the stack pointer and the frame pointer.  So unwind_rules.c runs
  * the program once for each address, and unwind.c keeps what came out.
  *
+ * A walk ends where a handler returns to: of a frame that was interrupted a rule would have to say more.
+ *
  * What the words of a rule cannot say is UNWIND_UNKNOWN: expressions but for those of realigned stacks, addresses in no
  * file, files without .eh_frame_hdr (ld makes none for -static unless --eh-frame-hdr is given).  The walk ends there.
  * The compiler's unwinder is asked for nothing: it allocates under a lock of its own, so a walk within that allocation
@@ -19,8 +21,7 @@
  *
  * A rule holds for a build ID, a load address and an address.  So the rules of a file that was unloaded are met by no
  * other file in its place, and those of files without a build ID are not kept.  No lock (on musl the loader's, for
- * reading), no system call but one for the larger table, and an madvise() on the first thread's stack where it is deeper
- * than 112 KiB; any context.
+ * reading), no system call but an madvise() on the first thread's stack where it is deeper than 112 KiB; any context.
  */
 #ifndef STOOK_SITE_UNWIND_H
 #define STOOK_SITE_UNWIND_H
@@ -34,8 +35,7 @@
  *   bits 0-2    enum unwind_kind
  *   bits 3-4    enum unwind_fp
  *   bit 5       the return address is signed (aarch64)
- *   bit 6       the return address is still in its register (aarch64)
- *   bit 7       offsets are from the CFA's register instead of the CFA: those of large frames on aarch64, which has
+ *   bit 6       offsets are from the CFA's register instead of the CFA: those of large frames on aarch64, which has
  *               both at the frame's lower end
  *   bits 8-23   the frame pointer's offset / 8
  *   bits 24-39  the return address's offset from the CFA / 8
@@ -49,14 +49,13 @@ enum unwind_kind {
     UNWIND_SP,     /* CFA = stack pointer + offset */
     UNWIND_FP,     /* CFA = frame pointer + offset */
     UNWIND_FP_MEM, /* CFA = what lies at frame pointer + offset */
-    UNWIND_SIGNAL, /* what a handler returns to: the kernel saved the registers */
 };
 enum unwind_fp {
     UNWIND_FP_SAME,
     UNWIND_FP_CFA, /* the caller's is saved at CFA + offset, */
     UNWIND_FP_FP,  /* or at frame pointer + offset */
 };
-enum { UNWIND_SIGNED = 1 << 5, UNWIND_LINK = 1 << 6, UNWIND_LOW = 1 << 7 };
+enum { UNWIND_SIGNED = 1 << 5, UNWIND_LOW = 1 << 6 };
 
 static inline enum unwind_kind unwind_kind(uint64_t rule)
 {
@@ -95,8 +94,6 @@ uint64_t unwind_rules_find(const struct unwind_tables *tables, uint64_t pc);
 /* Where a frame stands. */
 struct unwind_frame {
     uint64_t ip, sp, fp;
-    uint64_t link;    /* aarch64: the register of return addresses, if the frame was interrupted */
-    bool interrupted; /* by a signal: ip is the next instruction, not what a call returns to */
 };
 
 /* Frame of the function that this is in. */

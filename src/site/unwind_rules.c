@@ -16,7 +16,6 @@ enum {
     PE_PCREL = 0x10,
     PE_DATAREL_SDATA4 = 0x3b,
     PE_ALIGNED = 0x50,
-    RULES_GUESSES = 6,
 };
 
 static uint64_t bytes_pointer(struct bytes *bytes, unsigned encoding)
@@ -75,7 +74,6 @@ static bool rules_common(const struct unwind_tables *tables, uint64_t address,
         entry.bad || (version != 1 && version != 3) || common->code_align == 0)
         return false;
     common->encoding = PE_ABSPTR;
-    common->signal = false;
     common->augmented = *letters == 'z';
     if (common->augmented) {
         data = bytes_take(&entry, bytes_uleb(&entry));
@@ -89,9 +87,7 @@ static bool rules_common(const struct unwind_tables *tables, uint64_t address,
                 (void)bytes_pointer(&data, encoding & 0x1f);
                 if ((encoding & PE_ALIGNED) == PE_ALIGNED)
                     return false;
-            } else if (*letters == 'S')
-                common->signal = true;
-            else if (!(REGISTERS_LINK && *letters == 'B'))
+            } else if (!(REGISTERS_LINK && *letters == 'B')) /* S: what a handler returns to */
                 return false;
         }
         if (data.bad)
@@ -115,36 +111,19 @@ static struct indexed rules_indexed(const unsigned char *table, uint64_t number)
     return one;
 }
 
-/*
- * The last of n whose code begins at or before `code`; n > 0.  Functions are of similar sizes, so the place is
- * guessed from both ends' codes first: a table of 30,000 is read in six lines instead of fifteen, which nothing else has
- * brought to the CPU's cache.
- */
-static uint64_t rules_bisect(const unsigned char *table, uint64_t n, int64_t code)
+/* The last of n whose code begins at or before `code`, or the first; n > 0. */
+static struct indexed rules_bisect(const unsigned char *table, uint64_t n, int64_t code)
 {
-    uint64_t low = 0,
-             high = n; /* the first is at or before it, unless low is 0; high is behind it */
-    int64_t from = rules_indexed(table, 0).code, to = rules_indexed(table, n - 1).code;
+    uint64_t low = 0, high = n;
 
-    for (unsigned guesses = RULES_GUESSES; high - low > 1;) {
+    while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
-        int64_t found;
-        if (guesses > 0 && from < to && code >= from && code <= to) {
-            middle = low + (uint64_t)((double)(code - from) / (double)(to - from) *
-                                      (double)(high - low - 1));
-            middle = middle <= low ? low + 1 : middle >= high ? high - 1 : middle;
-            guesses--;
-        }
-        found = rules_indexed(table, middle).code;
-        if (found <= code) {
+        if (rules_indexed(table, middle).code <= code)
             low = middle;
-            from = found;
-        } else {
+        else
             high = middle;
-            to = found;
-        }
     }
-    return low;
+    return rules_indexed(table, low);
 }
 
 /* The entry of the function that has `pc`, by the header's table; false: there is none, or *bad. */
@@ -165,7 +144,7 @@ static bool rules_search(const struct unwind_tables *tables, uint64_t pc, uint64
            n > (uint64_t)(header.end - header.at) / sizeof(one);
     if (*bad || n == 0)
         return false;
-    one = rules_indexed(header.at, rules_bisect(header.at, n, code));
+    one = rules_bisect(header.at, n, code);
     *entry = (uintptr_t)tables->header + (uint64_t)(int64_t)one.entry;
     return one.code <= code;
 }
@@ -186,8 +165,7 @@ static uint64_t rules_pack(const struct unwind_state *state)
     enum unwind_fp fp = state->fp.kind == PLACE_CFA  ? UNWIND_FP_CFA
                         : state->fp.kind == PLACE_FP ? UNWIND_FP_FP
                                                      : UNWIND_FP_SAME;
-    bool link = REGISTERS_LINK && state->ra.kind == PLACE_SAME,
-         low = kind != UNWIND_FP_MEM && !link && !rules_packs(ra, 16);
+    bool low = kind != UNWIND_FP_MEM && !rules_packs(ra, 16);
 
     if (low) {
         ra += state->cfa_offset;
@@ -196,14 +174,13 @@ static uint64_t rules_pack(const struct unwind_state *state)
 
     if (state->ra.kind == PLACE_UNDEFINED)
         return UNWIND_END;
-    if (state->cfa_unknown || (state->ra.kind != PLACE_CFA && !link) ||
-        state->sp.kind != PLACE_SAME || state->fp.kind == PLACE_UNKNOWN ||
+    if (state->cfa_unknown || state->ra.kind != PLACE_CFA || state->sp.kind != PLACE_SAME ||
+        state->fp.kind == PLACE_UNKNOWN ||
         (kind == UNWIND_FP && state->cfa_register != REGISTER_FP) ||
         !rules_packs(state->cfa_offset, 24) || !rules_packs(ra, 16) || !rules_packs(fp_at, 16))
         return UNWIND_UNKNOWN;
     return (uint64_t)kind | (uint64_t)fp << 3 |
            (state->is_signed ? (uint64_t)UNWIND_SIGNED : (uint64_t)0) |
-           (link ? (uint64_t)UNWIND_LINK : (uint64_t)0) |
            (low ? (uint64_t)UNWIND_LOW : (uint64_t)0) | (uint64_t)(uint16_t)(fp_at / 8) << 8 |
            (uint64_t)(uint16_t)(ra / 8) << 24 | (uint64_t)(state->cfa_offset / 8) << 40;
 }
@@ -230,8 +207,6 @@ uint64_t unwind_rules_find(const struct unwind_tables *tables, uint64_t pc)
         return UNWIND_UNKNOWN;
     if (pc - begin >= size)
         return UNWIND_END;
-    if (common.signal)
-        return UNWIND_SIGNAL;
     if (!unwind_cfa_run(common.program, UINT64_MAX, &common, &first, &first))
         return UNWIND_UNKNOWN;
     state = first;

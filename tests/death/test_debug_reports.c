@@ -153,13 +153,8 @@ static struct debug_finding finding_of(enum debug_what what)
 /* Restores what was written, so that nothing else finds it. */
 static void restore(const struct debug_finding *f)
 {
-    uint8_t *at = (uint8_t *)(uintptr_t)f->at;
-
-    if (f->what > DEBUG_PADDING)
-        return;
-    memset(at, f->expected, f->changed);
-    if (f->what == DEBUG_POISON)
-        at[f->changed - 1] = POISON_END;
+    if (f->what <= DEBUG_PADDING)
+        memset((void *)(uintptr_t)f->at, f->expected, f->changed);
 }
 
 /* ---- in a child ------------------------------------------------------------------------------ */

@@ -162,7 +162,7 @@ static void reports(void **unused)
         {panic_large, "cache whale cannot be made (beyond a limit), and SLAB_PANIC"},
         {free_of_the_stack, "stook_free_any: pointer"},
         {free_of_too_many, "stook_free_any: pointer 0xffffffffffffffff"},
-        {free_inside_pages, "lies 4096 bytes into the object"},
+        {free_inside_pages, "lies 4096 bytes into object"},
         {free_of_pages_twice, "stook_free_any: pointer"},
         {size_of_nothing, "stook_usable_size: pointer"},
         {rcu_of_nothing, "stook_free_any_rcu: pointer"},

@@ -30,9 +30,9 @@ for flags in F Z P U FZP FZPU; do
         [ -z "$said" ] || fail "$flags: $said"
 done
 
-# Failing on purpose: the program's first allocations are its start's.
-STOOK_FAIL=1,100,0,1,at=0x0-0x10000000 "$stook" run --debug A -- "$program" fail || fail "nothing failed"
-STOOK_FAIL=1,100,0,1,at=0x1-0x2 "$stook" run --debug A -- "$program" fail && fail "another place failed"
+# Failing on purpose: the one allocation of that class.
+STOOK_FAIL=1,100,0,1 "$stook" run --debug A,malloc-3072 -- "$program" fail || fail "nothing failed"
+STOOK_FAIL=1,100,0,1 "$stook" run --debug A,malloc-2560 -- "$program" fail && fail "another class failed"
 [ "$(STOOK_FAIL=1,2 "$stook" run --debug A -- "$program" right 2>&1 | grep -c 'STOOK_FAIL=1,2')" = 1 ] ||
     fail "a bad value is not named"
 echo "what does not belong together is seen"

@@ -88,7 +88,7 @@ int main(int argc, char **argv)
         bytes[size] = 1;
         std::free(const_cast<char *>(bytes));
     } else if (!std::strcmp(argv[1], "fail")) {
-        void *volatile kept = std::malloc(24); /* or the compiler needs no malloc to know */
+        void *volatile kept = std::malloc(3000); /* or the compiler needs no malloc to know */
         object = kept;
         return object != nullptr;
     }

@@ -39,10 +39,10 @@ def address_sanitizer(folder):
         assert re.search(r"ERROR: AddressSanitizer: use-after-poison on address (0x\w+) .*\nWRITE of size 1 at \1 thread T0\n"
                          r"    #0 0x\w+ in main ", done.stderr), done
         at = re.search(r"on address (0x\w+)", done.stderr)[1].lstrip("0x")
-        assert re.search(rf"^stook: 0x{at} is {place} object 0x\w+ of {size} bytes of cache {cache}$", done.stderr, re.M), done
+        assert re.search(rf"^stook: BUG {cache}: 0x{at} is {place} object 0x\w+ of {size} bytes$", done.stderr, re.M), done
         maker = "main" if fault == "size" else "make_parcel"
-        assert re.search(rf"^allocated by thread \d+, \d+ ms ago:\n    #0 0x\w+ in {maker} ", done.stderr, re.M), done
-        freed = re.search(r"^freed by thread \d+, \d+ ms ago:\n    #0 0x\w+ in drop_parcel ", done.stderr, re.M)
+        assert re.search(rf"^Allocated in {maker}\+0x\w+ age=\d+ms cpu=\d+ pid=\d+\n {maker}\+0x", done.stderr, re.M), done
+        freed = re.search(r"^Freed in drop_parcel\+0x\w+ age=\d+ms cpu=\d+ pid=\d+\n drop_parcel\+0x", done.stderr, re.M)
         assert bool(freed) == (fault == "after"), done
     for fault in ("pages", "freed_pages", "reserve"):
         done = run([watched, fault])

@@ -5,7 +5,7 @@
  * allocated again, wherever it was meanwhile, or when its slab is freed.  The program continues after a report, so that
  * reports can be counted.
  */
-#include "harden/filling.h"
+#include "harden/canary.h"
 #include "harden/quarantine.h"
 #include "reserve/prefilled.h"
 
@@ -226,7 +226,7 @@ static void reserved(void **state)
     assert_int_equal(stook_sheaf_refill(cache, 0, &sheaf, 10), 0);
     object =
         prefilled_of(cache, sheaf)->object[prefilled_of(cache, sheaf)->size - 1]; /* the next */
-    assert_int_equal(object[199], FILLING_BYTE);
+    assert_int_equal(object[199], CANARY_FILLING);
     object[7] ^= 1;
     for (unsigned i = 0; i < 10; i++)
         objects[i] = stook_sheaf_alloc(cache, 0, sheaf);

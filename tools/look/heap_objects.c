@@ -180,6 +180,21 @@ static uint32_t objects_stack(struct heap *heap, uint32_t number, uint64_t frame
     return (uint32_t)depth;
 }
 
+static void objects_who(struct heap *heap, uint64_t at, struct heap_who *who)
+{
+    const struct view *v = &heap->view;
+    uint64_t time, stack, thread, cpu;
+
+    if (!view_read(v, heap->target, at, VIEW_track_time, &time) || time == 0 ||
+        !view_read(v, heap->target, at, VIEW_track_stack, &stack) ||
+        !view_read(v, heap->target, at, VIEW_track_thread, &thread) ||
+        !view_read(v, heap->target, at, VIEW_track_cpu, &cpu))
+        return;
+    *who = (struct heap_who){
+        .known = true, .time = time, .thread = (uint32_t)thread, .cpu = (uint32_t)cpu};
+    who->depth = objects_stack(heap, (uint32_t)stack, who->frames);
+}
+
 static void objects_track(struct heap *heap, struct heap_what *what)
 {
     const struct view *v = &heap->view;
@@ -191,18 +206,10 @@ static void objects_track(struct heap *heap, struct heap_what *what)
         return;
     if (view_read(v, heap->target, head, VIEW_track_head_requested, &value))
         what->requested = (uint32_t)value;
-    for (unsigned i = 0; i < 2 && tracks; i++) {
-        uint64_t at = head + view_size(v, VIEW_track_head) + (uint64_t)i * view_size(v, VIEW_track),
-                 time, stack, thread, cpu;
-        if (!view_read(v, heap->target, at, VIEW_track_time, &time) || time == 0 ||
-            !view_read(v, heap->target, at, VIEW_track_stack, &stack) ||
-            !view_read(v, heap->target, at, VIEW_track_thread, &thread) ||
-            !view_read(v, heap->target, at, VIEW_track_cpu, &cpu))
-            continue;
-        what->who[i] = (struct heap_who){
-            .known = true, .time = time, .thread = (uint32_t)thread, .cpu = (uint32_t)cpu};
-        what->who[i].depth = objects_stack(heap, (uint32_t)stack, what->who[i].frames);
-    }
+    for (unsigned i = 0; i < 2 && tracks; i++)
+        objects_who(heap,
+                    head + view_size(v, VIEW_track_head) + (uint64_t)i * view_size(v, VIEW_track),
+                    &what->who[i]);
 }
 
 /* ---- whose an address is ---------------------------------------------------------------------- */
@@ -285,23 +292,6 @@ static void objects_note(struct heap *heap, const struct heap_large *large, stru
     what->tag = note[1];
 }
 
-static void objects_guarded_who(struct heap *heap, uint64_t at, struct heap_who *who)
-{
-    const struct view *v = &heap->view;
-    uint64_t thread, cpu, depth;
-
-    if (!view_read(v, heap->target, at, VIEW_guard_who_thread, &thread) || thread == 0 ||
-        !view_read(v, heap->target, at, VIEW_guard_who_cpu, &cpu) ||
-        !view_read(v, heap->target, at, VIEW_guard_who_depth, &depth) ||
-        !target_take_some(heap->target, at + view_value(v, VIEW_guard_who_frames), who->frames,
-                          depth))
-        return;
-    who->known = true;
-    who->thread = (uint32_t)thread;
-    who->cpu = (uint32_t)cpu;
-    who->depth = (uint32_t)depth;
-}
-
 /* False: the address is not in the guard's pool. */
 static bool objects_guarded(struct heap *heap, uint64_t address, struct heap_what *what)
 {
@@ -336,8 +326,8 @@ static bool objects_guarded(struct heap *heap, uint64_t address, struct heap_wha
     for (size_t i = 0; i < heap->caches; i++)
         if (heap->cache[i].address == cache)
             what->cache = &heap->cache[i];
-    objects_guarded_who(heap, at + view_value(v, VIEW_guarded_allocated), &what->who[0]);
-    objects_guarded_who(heap, at + view_value(v, VIEW_guarded_freed), &what->who[1]);
+    objects_who(heap, at + view_value(v, VIEW_guarded_allocated), &what->who[0]);
+    objects_who(heap, at + view_value(v, VIEW_guarded_freed), &what->who[1]);
     return true;
 }
 
