@@ -22,7 +22,7 @@ enum {
     ADAPT_BARN_MALLOC = 64 << 10,  /* … of malloc's classes: there are many of them */
     ADAPT_BARN_MORE = 8,       /* a barn's limit grows to this many times what it begins with … */
     ADAPT_BARN_MOST = 1 << 20, /* … and to as many bytes at level 0, twice as many a level */
-    ADAPT_DRAINS = 8,          /* times that slots are drained until no larger sheaf is seen */
+    ADAPT_DRAINS = 8,          /* times that slots are drained until none was closed */
     ADAPT_STEPS = 64,          /* places of the cache table that one check passes at most */
     ADAPT_IDLE = 2,            /* checks without an exchange after which a cache is idle */
 };
@@ -177,15 +177,13 @@ static bool adapt_fall(struct stook_cache *cache, uint32_t base, bool through)
     return base < before;
 }
 
-/* Larger sheaves than new ones leave the CPUs; what grown ones were granted goes back after them. */
+/* All sheaves leave the CPUs, larger ones than new ones among them; what those were granted goes back after them. */
 static void adapt_collect(struct stook_cache *cache)
 {
     struct barn *barn = adapt_barn(cache);
-    uint32_t capacity;
     size_t grown = 0;
 
     lock_take(&barn->lock, LOCK_BARN);
-    capacity = cache->policy.capacity;
     if (cache->policy.fallen) { /* else another thread is at it, or it has grown again */
         grown = cache->policy.grown;
         cache->policy.grown = 0;
@@ -194,8 +192,8 @@ static void adapt_collect(struct stook_cache *cache)
     }
     lock_drop(&barn->lock, LOCK_BARN);
     /* Skipped are slots that their owners have closed, for a moment: once more then. */
-    for (int i = 0; i < ADAPT_DRAINS && slot_exceeds(cache, capacity); i++)
-        slot_drain(&cache, 1, false);
+    for (int i = 0; i < ADAPT_DRAINS && !slot_drain(&cache, 1, false); i++)
+        ;
     budget_give(cache, grown);
 }
 

@@ -107,3 +107,15 @@ void sheaf_flush(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
     PROBE2(sheaf_flushed, &cache->name[0], n);
     node_put(cache, sheaf->object, n, nospin);
 }
+
+void sheaf_drop(struct stook_cache *cache, struct sheaf *chain, bool nospin)
+{
+    while (chain) {
+        struct sheaf *next = chain->next;
+        if (chain->size > 0)
+            sheaf_flush(cache, chain, nospin);
+        stat_add(cache, STAT_sheaf_free, 1);
+        sheaf_free(chain, nospin);
+        chain = next;
+    }
+}
