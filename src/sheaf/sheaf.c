@@ -4,7 +4,7 @@
 #include "base/probe.h"
 #include "base/report.h"
 #include "slab/detached.h"
-#include "slab/nodes.h"
+#include "slab/node.h"
 #include "slab/stat.h"
 
 #include <errno.h>
