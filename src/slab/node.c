@@ -352,7 +352,8 @@ size_t node_shrink(struct stook_cache *cache, unsigned node_id)
 /* ---- counts, for reports --------------------------------------------------------------------- */
 
 /* Such a holding of the lock is not counted. */
-void node_count_lists(struct stook_cache *cache, unsigned node_id, struct node_lists *lists)
+__attribute__((cold)) void node_count_lists(struct stook_cache *cache, unsigned node_id,
+                                            struct node_lists *lists)
 {
     struct node *node = &cache->nodes[node_id].node;
 
@@ -374,7 +375,7 @@ void node_count_lists(struct stook_cache *cache, unsigned node_id, struct node_l
     lock_drop(&node->lock, LOCK_NODE);
 }
 
-uint64_t node_count_free(struct stook_cache *cache, unsigned node)
+__attribute__((cold)) uint64_t node_count_free(struct stook_cache *cache, unsigned node)
 {
     struct node_lists lists;
 
@@ -382,7 +383,8 @@ uint64_t node_count_free(struct stook_cache *cache, unsigned node)
     return lists.free;
 }
 
-void node_count(const struct stook_cache *cache, unsigned node_id, struct node_counts *counts)
+__attribute__((cold)) void node_count(const struct stook_cache *cache, unsigned node_id,
+                                      struct node_counts *counts)
 {
     const struct node *node = &cache->nodes[node_id].node;
     const struct layout *l = &cache->layout;
