@@ -22,7 +22,7 @@ enum {
     ADAPT_BARN_MALLOC = 64 << 10,  /* … of malloc's classes: there are many of them */
     ADAPT_BARN_MORE = 8,       /* a barn's limit grows to this many times what it begins with … */
     ADAPT_BARN_MOST = 1 << 20, /* … and to as many bytes at level 0, twice as many a level */
-    ADAPT_DRAINS = 8,          /* times that slots are drained until no larger sheaf is seen */
+    ADAPT_DRAINS = 8,          /* times that slots are drained until none was closed */
     ADAPT_STEPS = 64,          /* places of the cache table that one check passes at most */
     ADAPT_IDLE = 2,            /* checks without an exchange after which a cache is idle */
 };
@@ -177,15 +177,13 @@ static bool adapt_fall(struct stook_cache *cache, uint32_t base, bool through)
     return base < before;
 }
 
-/* Larger sheaves than new ones leave the CPUs; what grown ones were granted goes back after them. */
+/* All sheaves leave the CPUs, larger ones than new ones among them; what those were granted goes back after them. */
 static void adapt_collect(struct stook_cache *cache)
 {
     struct barn *barn = adapt_barn(cache);
-    uint32_t capacity;
     size_t grown = 0;
 
     lock_take(&barn->lock, LOCK_BARN);
-    capacity = cache->policy.capacity;
     if (cache->policy.fallen) { /* else another thread is at it, or it has grown again */
         grown = cache->policy.grown;
         cache->policy.grown = 0;
@@ -194,8 +192,8 @@ static void adapt_collect(struct stook_cache *cache)
     }
     lock_drop(&barn->lock, LOCK_BARN);
     /* Skipped are slots that their owners have closed, for a moment: once more then. */
-    for (int i = 0; i < ADAPT_DRAINS && slot_exceeds(cache, capacity); i++)
-        slot_drain(&cache, 1, false);
+    for (int i = 0; i < ADAPT_DRAINS && !slot_drain(&cache, 1, false); i++)
+        ;
     budget_give(cache, grown);
 }
 
@@ -262,14 +260,6 @@ LOCK_NEEDS(cache_list.lock) static bool adapt_idles(struct stook_cache *cache)
     return true;
 }
 
-static void adapt_unpin(struct pin *pin)
-{
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    pin_set(pin, NULL);
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    pin_end(pin);
-}
-
 /* The next cache that has grown and idles, or fell by itself; under the list's lock. */
 LOCK_NEEDS(cache_list.lock)
 static struct stook_cache *adapt_next(const struct stook_cache *own, bool near)
@@ -287,35 +277,29 @@ static struct stook_cache *adapt_next(const struct stook_cache *own, bool near)
     return NULL;
 }
 
-/* Malloc's classes stay.  A pin would have to be given back under the lock, which a fork may have then. */
-static void adapt_look_near(const struct stook_cache *own)
-{
-    struct stook_cache *cache;
-
-    if (!lock_try(&cache_list.lock, LOCK_CACHES))
-        return;
-    cache = adapt_next(own, true);
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    if (cache)
-        adapt_lower(cache);
-}
-
 void adapt_look(const struct stook_cache *own, bool near)
 {
+    struct stook_cache *cache;
     struct pin pin;
 
-    if (near) {
-        adapt_look_near(own);
-        return;
-    }
     if (!lock_try(&cache_list.lock, LOCK_CACHES))
         return;
+    cache = adapt_next(own, near);
+    if (near) { /* malloc's classes stay; a pin would have to be given back under the lock, which a fork may have then */
+        lock_drop(&cache_list.lock, LOCK_CACHES);
+        if (cache)
+            adapt_lower(cache);
+        return;
+    }
     pin_begin(&pin, NULL);
-    pin_set(&pin, adapt_next(own, false)); /* it stays even if it is destroyed meanwhile */
+    pin_set(&pin, cache); /* it stays even if it is destroyed meanwhile */
     lock_drop(&cache_list.lock, LOCK_CACHES);
-    if (pin.one)
-        adapt_shrink(pin.one);
-    adapt_unpin(&pin);
+    if (cache)
+        adapt_shrink(cache);
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    pin_set(&pin, NULL);
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    pin_end(&pin);
 }
 
 /* ---- the calls ------------------------------------------------------------------------------ */
@@ -348,20 +332,15 @@ size_t stook_cached_bytes(void)
     return atomic_load_explicit(&budget.granted, memory_order_relaxed);
 }
 
-/* The cache of a number that has sheaves, pinned; or NULL. */
-static struct stook_cache *adapt_pin(struct pin *pin, unsigned number, unsigned *end)
+/* Its part of what is granted goes back.  False: the bound is kept. */
+static bool adapt_give_back(struct stook_cache *cache, void *max)
 {
-    struct stook_cache *cache;
-
-    pin_begin(pin, NULL);
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    *end = cache_list.end;
-    cache = number < *end ? cache_table[number] : NULL;
-    if (cache && (!cache->alive || cache_capacity(cache) == 0))
-        cache = NULL;
-    pin_set(pin, cache);
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    return cache;
+    if (cache_capacity(cache) > 0) {
+        adapt_shrink(cache);
+        for (unsigned node = 0; node < topology.nodes; node++)
+            barn_drain(cache, node);
+    }
+    return atomic_load(&budget.granted) > *(size_t *)max;
 }
 
 int stook_cached_bytes_set_max(size_t bytes)
@@ -369,16 +348,8 @@ int stook_cached_bytes_set_max(size_t bytes)
     init_once();
     context_enter();
     atomic_store(&budget.max, bytes);
-    for (unsigned i = 1, end = i + 1; i < end && atomic_load(&budget.granted) > bytes; i++) {
-        struct pin pin;
-        struct stook_cache *cache = adapt_pin(&pin, i, &end);
-        if (cache) {
-            adapt_shrink(cache);
-            for (unsigned node = 0; node < topology.nodes; node++)
-                barn_drain(cache, node);
-        }
-        adapt_unpin(&pin);
-    }
+    if (atomic_load(&budget.granted) > bytes)
+        pin_each(adapt_give_back, &bytes);
     context_leave();
     return 0;
 }

@@ -15,7 +15,7 @@
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
 #include "sheaf/slot_drain.h"
-#include "slab/nodes.h"
+#include "slab/node.h"
 #include "slab/runs.h"
 #include "slab/stat.h"
 

@@ -59,6 +59,35 @@ void pin_set(struct pin *pin, struct stook_cache *cache)
         pin_give(before);
 }
 
+/* The next older cache, or NULL.  Under the list's lock. */
+static struct stook_cache *pin_next(struct list *link)
+{
+    for (link = link->prev; link != &cache_list.all; link = link->prev) {
+        struct stook_cache *cache = LIST_ENTRY(link, struct stook_cache, link);
+        if (cache->alive)
+            return cache;
+    }
+    return NULL;
+}
+
+void pin_each(bool (*act)(struct stook_cache *cache, void *arg), void *arg)
+{
+    struct pin pin;
+    bool more;
+
+    pin_begin(&pin, NULL);
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    pin_set(&pin, pin_next(&cache_list.all));
+    while (pin.one) {
+        lock_drop(&cache_list.lock, LOCK_CACHES);
+        more = act(pin.one, arg);
+        lock_take(&cache_list.lock, LOCK_CACHES);
+        pin_set(&pin, more ? pin_next(&pin.one->link) : NULL);
+    }
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    pin_end(&pin);
+}
+
 void pin_wait(const struct stook_cache *cache)
 {
     for (;;) {

@@ -30,6 +30,9 @@ void pin_drop(struct pin *pin);
 /* A record of one cache: another in its place, or none.  Under the cache list's lock. */
 void pin_set(struct pin *pin, struct stook_cache *cache);
 
+/* Calls `act` for each cache, the newest first, until it returns false.  Without the list's lock, so it may take that. */
+void pin_each(bool (*act)(struct stook_cache *cache, void *arg), void *arg);
+
 /* Until no thread has the cache pinned; it is not alive, so none will.  Inside the library. */
 void pin_wait(const struct stook_cache *cache);
 

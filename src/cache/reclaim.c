@@ -7,7 +7,7 @@
 #include "cache/cache_list.h"
 #include "cache/pin.h"
 #include "os/topology.h"
-#include "page/pagemap.h"
+#include "page/arena.h"
 #include "sheaf/slot.h"
 
 #include <errno.h>
@@ -30,17 +30,6 @@ static bool reclaim_has_slabs(const struct stook_cache *cache)
     return false;
 }
 
-/* The next older cache with slabs, or NULL. */
-static struct stook_cache *reclaim_next(struct list *link)
-{
-    for (link = link->prev; link != &cache_list.all; link = link->prev) {
-        struct stook_cache *cache = LIST_ENTRY(link, struct stook_cache, link);
-        if (cache->alive && reclaim_has_slabs(cache))
-            return cache;
-    }
-    return NULL;
-}
-
 static void reclaim_drain_one(struct stook_cache *cache, bool near)
 {
     if (near)
@@ -49,25 +38,12 @@ static void reclaim_drain_one(struct stook_cache *cache, bool near)
         (void)cache_drain(cache, false);
 }
 
-/*
- * Sheaves, barns and empty slabs of all caches, those of sheaves last, which are the oldest.  Without
- * the list's lock: destructors may run.
- */
-static void reclaim_drain(bool near)
+/* Destructors may run. */
+static bool reclaim_drain_next(struct stook_cache *cache, void *near)
 {
-    struct pin pin;
-
-    pin_begin(&pin, NULL);
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    pin_set(&pin, reclaim_next(&cache_list.all));
-    while (pin.one) {
-        lock_drop(&cache_list.lock, LOCK_CACHES);
-        reclaim_drain_one(pin.one, near);
-        lock_take(&cache_list.lock, LOCK_CACHES);
-        pin_set(&pin, reclaim_next(&pin.one->link));
-    }
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    pin_end(&pin);
+    if (reclaim_has_slabs(cache))
+        reclaim_drain_one(cache, *(bool *)near);
+    return true;
 }
 
 /*
@@ -104,7 +80,7 @@ static bool reclaim_own(struct stook_cache *cache, bool (*attempt)(void *arg), v
     reclaim_drain_one(cache, near);
     done = attempt(arg);
     if (!done) {
-        reclaim_drain(near);
+        pin_each(reclaim_drain_next, &near); /* the caches of sheaves last, which are the oldest */
         done = attempt(arg);
     }
     context_leave();
@@ -171,4 +147,15 @@ size_t reclaim_alloc(struct stook_cache *cache, void **objects, size_t n)
 
     (void)reclaim_until(cache, reclaim_wanted(cache, n), reclaim_take, &take);
     return take.got;
+}
+
+size_t stook_cache_shrink(struct stook_cache *cache)
+{
+    size_t bytes;
+
+    context_enter();
+    bytes = cache_drain(cache, false);
+    (void)arena_trim();
+    context_leave();
+    return bytes;
 }

@@ -229,7 +229,7 @@ static bool slabs_isolate(struct stook_cache *cache, struct slab *slab, uint64_t
            atomic_compare_exchange_strong_explicit(&slab->state, &word, taken, memory_order_acq_rel,
                                                    memory_order_relaxed);
     if (done)
-        node_remove_partial(node, slab);
+        node_remove(&node->nr_partial, slab);
     lock_drop(&node->lock, LOCK_NODE);
     return done;
 }

@@ -35,10 +35,10 @@ static bool barn_lock(struct stook_cache *cache, struct barn *barn, unsigned nod
     return true;
 }
 
-/* The counts are looked at without the lock: relaxed atomics. */
-static void barn_set_count(uint32_t *count, uint32_t n)
+/* Counts and limits are read without the lock: relaxed atomics. */
+static void barn_set(uint32_t *word, uint32_t n)
 {
-    __atomic_store_n(count, n, __ATOMIC_RELAXED);
+    __atomic_store_n(word, n, __ATOMIC_RELAXED);
 }
 
 static struct sheaf *barn_pop(struct sheaf **list, uint32_t *count)
@@ -48,7 +48,7 @@ static struct sheaf *barn_pop(struct sheaf **list, uint32_t *count)
     if (sheaf) {
         *list = sheaf->next;
         sheaf->next = NULL;
-        barn_set_count(count, *count - 1);
+        barn_set(count, *count - 1);
     }
     return sheaf;
 }
@@ -57,19 +57,13 @@ static void barn_push(struct sheaf **list, uint32_t *count, struct sheaf *sheaf)
 {
     sheaf->next = *list;
     *list = sheaf;
-    barn_set_count(count, *count + 1);
-}
-
-static void barn_set_limit(struct barn *barn, uint32_t limit)
-{
-    /* Atomic for barn_declines(), which reads without the lock. */
-    __atomic_store_n(&barn->full_limit, limit, __ATOMIC_RELAXED);
+    barn_set(count, *count + 1);
 }
 
 void barn_init(struct barn *barn, unsigned full_limit)
 {
     lock_init(&barn->lock);
-    barn_set_limit(barn, full_limit);
+    barn_set(&barn->full_limit, full_limit);
 }
 
 /* Bytes of the objects in a sheaf. */
@@ -93,15 +87,6 @@ static bool barn_keeps(const struct stook_cache *cache, const struct sheaf *empt
     return empty->capacity == cache_capacity(cache) && !sheaf_is_over(empty);
 }
 
-/* Full sheaves beyond the limit join a chain, and what they were granted goes back. */
-static void barn_cut(struct stook_cache *cache, struct barn *barn, struct sheaf **chain,
-                     uint32_t *n)
-{
-    while (barn->nr_full > barn->full_limit)
-        barn_push(chain, n, barn_pop_full(cache, barn));
-    budget_give_barn(cache, barn);
-}
-
 static enum barn_verdict barn_miss(struct stook_cache *cache, struct barn *barn)
 {
     bool adaptive = (cache->flags & STOOK_CACHE_ADAPTIVE) != 0;
@@ -114,12 +99,12 @@ static enum barn_verdict barn_miss(struct stook_cache *cache, struct barn *barn)
     barn->get_fail++;
     if (limit < most) {
         limit += 1 + (adaptive && bounced > 0 ? limit / 4 : 0);
-        barn_set_limit(barn, limit < most ? limit : most);
+        barn_set(&barn->full_limit, limit < most ? limit : most);
     } else if (adaptive && bounced > 0 && !barn->starved && ++barn->pressed >= BARN_PRESSED) {
         barn->pressed = 0;
         verdict = BARN_WANTS_MORE;
     }
-    barn_set_count(&barn->bounced, adaptive && bounced > 0 ? bounced - 1 : 0);
+    barn_set(&barn->bounced, adaptive && bounced > 0 ? bounced - 1 : 0);
     budget_give_barn(cache, barn);
     return verdict;
 }
@@ -178,13 +163,13 @@ static enum barn_verdict barn_refuse(struct stook_cache *cache, struct barn *bar
     bool adaptive = (cache->flags & STOOK_CACHE_ADAPTIVE) != 0;
 
     barn->put_fail++;
-    barn_set_count(&barn->bounced, adaptive && bounced < UINT32_MAX ? bounced + 1 : 1);
+    barn_set(&barn->bounced, adaptive && bounced < UINT32_MAX ? bounced + 1 : 1);
     if (cache_level(cache) > 0)
         patience *= BARN_PATIENCE;
     if (++barn->refused < BARN_REFUSALS || barn->refused < patience || limit == 0)
         return BARN_CONTENT;
     barn->refused = 0;
-    barn_set_limit(barn, limit / 2);
+    barn_set(&barn->full_limit, limit / 2);
     budget_give_barn(cache, barn);
     return limit / 2 < __atomic_load_n(&cache->policy.barn_least, __ATOMIC_RELAXED)
                ? BARN_WANTS_LESS
@@ -285,7 +270,7 @@ bool barn_refuses(struct stook_cache *cache, unsigned node, bool nospin)
         return bounced > 0;
     /* All that barn_refuse() does at limit 0.  Racy: of two refusals at one time, one counts. */
     if (bounced < UINT32_MAX)
-        barn_set_count(&barn->bounced, bounced + 1);
+        barn_set(&barn->bounced, bounced + 1);
     barn_end(cache, BARN_CONTENT, nospin);
     return true;
 }
@@ -327,21 +312,7 @@ void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empt
         }
         lock_drop(&barn->lock, LOCK_BARN);
     }
-    if (empty) {
-        stat_add(cache, STAT_sheaf_free, 1);
-        sheaf_free(empty, nospin);
-    }
-}
-
-static void barn_flush(struct stook_cache *cache, unsigned node, struct sheaf *chain)
-{
-    while (chain) {
-        struct sheaf *next = chain->next;
-        chain->next = NULL;
-        sheaf_flush(cache, chain, false);
-        barn_put_empty(cache, node, chain, false);
-        chain = next;
-    }
+    sheaf_drop(cache, empty, nospin);
 }
 
 void barn_return(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin)
@@ -359,23 +330,18 @@ void barn_return(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, 
 void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin)
 {
     struct barn *barn = barn_of(cache, node);
-    struct sheaf *worn = NULL;
+    struct sheaf *sheaf, *worn = NULL;
     void *object = NULL;
 
     if (__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 ||
         !barn_lock(cache, barn, node, nospin))
         return NULL;
-    if (barn->full) {
-        struct sheaf *sheaf = barn->full;
+    sheaf = barn->full;
+    if (sheaf) {
         object = sheaf->object[--sheaf->size];
         barn->bytes -= cache->layout.stride;
-        if (sheaf->size == 0) {
-            barn_pop(&barn->full, &barn->nr_full);
-            if (barn_keeps(cache, sheaf))
-                barn_push(&barn->empty, &barn->nr_empty, sheaf);
-            else
-                worn = sheaf;
-        }
+        if (sheaf->size == 0)
+            worn = barn_pop(&barn->full, &barn->nr_full);
     }
     lock_drop(&barn->lock, LOCK_BARN);
     if (worn)
@@ -383,77 +349,67 @@ void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin)
     return object;
 }
 
+/*
+ * Keeps at most so many sheaves of a list, none that is larger than new ones, and no empty one of another capacity.
+ * The others join the chain.
+ */
+static void barn_cut_list(struct stook_cache *cache, struct barn *barn, struct sheaf **list,
+                          uint32_t *count, uint32_t most, struct sheaf **chain)
+{
+    uint32_t kept = 0;
+
+    while (*list) {
+        struct sheaf *sheaf = *list;
+        if (kept < most && (sheaf->size > 0 ? sheaf->capacity <= cache_capacity(cache)
+                                            : barn_keeps(cache, sheaf))) {
+            list = &sheaf->next;
+            kept++;
+            continue;
+        }
+        *list = sheaf->next;
+        barn->bytes -= barn_bytes(cache, sheaf);
+        sheaf->next = *chain;
+        *chain = sheaf;
+    }
+    barn_set(count, kept);
+}
+
+/* The sheaves of a barn that are not among its `full` and `empty` ones any more. */
+static struct sheaf *barn_cut(struct stook_cache *cache, struct barn *barn, uint32_t full,
+                              uint32_t empty)
+{
+    struct sheaf *chain = NULL;
+
+    barn_cut_list(cache, barn, &barn->full, &barn->nr_full, full, &chain);
+    barn_cut_list(cache, barn, &barn->empty, &barn->nr_empty, empty, &chain);
+    budget_give_barn(cache, barn);
+    return chain;
+}
+
 void barn_fit(struct stook_cache *cache, unsigned node)
 {
     struct barn *barn = barn_of(cache, node);
-    struct sheaf *chain = NULL, *worn = NULL, **at;
-    uint32_t most, n = 0, left = 0;
+    struct sheaf *chain;
+    uint32_t most;
 
     if (!lock_enter(&barn->lock, LOCK_BARN, false))
         return;
     most = cache_level(cache) > 0 ? cache_barn_most(cache) : cache_barn_limit(cache);
     if (barn->full_limit > most)
-        barn_set_limit(barn, most);
-    for (at = &barn->full; *at;) {
-        struct sheaf *full = *at;
-        if (full->capacity <= cache_capacity(cache)) {
-            at = &full->next;
-            continue;
-        }
-        *at = full->next;
-        barn->bytes -= barn_bytes(cache, full);
-        barn_set_count(&barn->nr_full, barn->nr_full - 1);
-        barn_push(&chain, &n, full);
-    }
-    barn_cut(cache, barn, &chain, &n);
-    for (at = &barn->empty; *at;) {
-        struct sheaf *empty = *at;
-        if (barn_keeps(cache, empty) && left < barn->full_limit + BARN_EMPTY_MORE) {
-            at = &empty->next;
-            left++;
-        } else {
-            *at = empty->next;
-            empty->next = worn;
-            worn = empty;
-        }
-    }
-    barn_set_count(&barn->nr_empty, left);
+        barn_set(&barn->full_limit, most);
+    chain = barn_cut(cache, barn, barn->full_limit, barn->full_limit + BARN_EMPTY_MORE);
     lock_drop(&barn->lock, LOCK_BARN);
-    barn_flush(cache, node, chain);
-    while (worn) {
-        struct sheaf *next = worn->next;
-        stat_add(cache, STAT_sheaf_free, 1);
-        sheaf_free(worn, false);
-        worn = next;
-    }
+    sheaf_drop(cache, chain, false);
 }
 
 void barn_drain(struct stook_cache *cache, unsigned node)
 {
     struct barn *barn = barn_of(cache, node);
-    struct sheaf *full, *empty;
+    struct sheaf *chain;
 
     lock_take(&barn->lock, LOCK_BARN);
     stat_add_lock(cache, STAT_barn_lock_own, node);
-    full = barn->full;
-    empty = barn->empty;
-    barn->full = barn->empty = NULL;
-    barn_set_count(&barn->nr_full, 0);
-    barn_set_count(&barn->nr_empty, 0);
-    barn->bytes = 0;
-    budget_give_barn(cache, barn);
+    chain = barn_cut(cache, barn, 0, 0);
     lock_drop(&barn->lock, LOCK_BARN);
-    while (full) {
-        struct sheaf *next = full->next;
-        sheaf_flush(cache, full, false);
-        stat_add(cache, STAT_sheaf_free, 1);
-        sheaf_free(full, false);
-        full = next;
-    }
-    while (empty) {
-        struct sheaf *next = empty->next;
-        stat_add(cache, STAT_sheaf_free, 1);
-        sheaf_free(empty, false);
-        empty = next;
-    }
+    sheaf_drop(cache, chain, false);
 }

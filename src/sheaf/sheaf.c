@@ -4,7 +4,7 @@
 #include "base/probe.h"
 #include "base/report.h"
 #include "slab/detached.h"
-#include "slab/nodes.h"
+#include "slab/node.h"
 #include "slab/stat.h"
 
 #include <errno.h>
@@ -106,4 +106,16 @@ void sheaf_flush(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
     stat_add(cache, STAT_sheaf_flush, n);
     PROBE2(sheaf_flushed, &cache->name[0], n);
     node_put(cache, sheaf->object, n, nospin);
+}
+
+void sheaf_drop(struct stook_cache *cache, struct sheaf *chain, bool nospin)
+{
+    while (chain) {
+        struct sheaf *next = chain->next;
+        if (chain->size > 0)
+            sheaf_flush(cache, chain, nospin);
+        stat_add(cache, STAT_sheaf_free, 1);
+        sheaf_free(chain, nospin);
+        chain = next;
+    }
 }

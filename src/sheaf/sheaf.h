@@ -82,6 +82,8 @@ enum { SHEAF_FLUSH_SLABS = 16 };
 void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *slabs, bool nospin);
 /* Its objects go back to their slabs; it is empty afterwards. */
 void sheaf_flush(struct stook_cache *cache, struct sheaf *sheaf, bool nospin);
+/* The sheaves of a chain (linked by ->next; may be NULL) are flushed and freed. */
+void sheaf_drop(struct stook_cache *cache, struct sheaf *chain, bool nospin);
 
 static inline void sheaf_expect_line(const char *line, bool written)
 {

@@ -15,16 +15,6 @@ enum {
 const struct sheaf sheaf_closed = {0};
 const struct sheaf sheaf_none = {0};
 
-bool slot_pop(uintptr_t offset, void **object)
-{
-    return slot_pop_bulk(offset, object, 1) == 1;
-}
-
-bool slot_push(uintptr_t offset, void *object)
-{
-    return slot_push_bulk(offset, &object, 1) == 1;
-}
-
 uint32_t slot_pop_bulk(uintptr_t offset, void **objects, uint32_t want)
 {
     uint32_t taken;

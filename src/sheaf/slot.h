@@ -52,11 +52,9 @@ struct slot {
 _Static_assert(sizeof(struct slot) == SLOT_SIZE, "a slot is a cache line");
 
 /*
- * These four retry aborted sections; false/0 means: empty or full, or closed; or, to the bulk
- * push, that one of the pointers may be NULL.  `want` and `have` are above 0.
+ * Both retry aborted sections; 0 means: empty or full, or closed; or, to a push, that one of the pointers may be
+ * NULL.  `want` and `have` are above 0.
  */
-bool slot_pop(uintptr_t offset, void **object);
-bool slot_push(uintptr_t offset, void *object);
 uint32_t slot_pop_bulk(uintptr_t offset, void **objects, uint32_t want);
 uint32_t slot_push_bulk(uintptr_t offset, void *const *objects, uint32_t have);
 

@@ -10,7 +10,7 @@
 #include "percpu/random.h"
 #include "sheaf/barn.h"
 #include "sheaf/slot_steps.h"
-#include "slab/nodes.h"
+#include "slab/node.h"
 #include "slab/stat.h"
 
 #include <string.h>

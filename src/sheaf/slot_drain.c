@@ -23,15 +23,13 @@ enum {
     SLOT_LOST,  /* closed when a fork gave up: its owner cannot run, or is no more */
 };
 
+/* Sheaves of several caches: sheaf->capacity says which. */
 static void slot_flush_taken(struct sheaf *chain)
 {
     while (chain) {
         struct sheaf *next = chain->next;
-        struct stook_cache *cache = cache_table[chain->capacity];
         chain->next = NULL;
-        sheaf_flush(cache, chain, false);
-        stat_add(cache, STAT_sheaf_free, 1);
-        sheaf_free(chain, false);
+        sheaf_drop(cache_table[chain->capacity], chain, false);
         chain = next;
     }
 }
@@ -127,11 +125,14 @@ bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu,
     return all;
 }
 
-void slot_drain(struct stook_cache *const *caches, unsigned n, bool alone)
+bool slot_drain(struct stook_cache *const *caches, unsigned n, bool alone)
 {
+    bool all = true;
+
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++)
         if (percpu_slot(cpu, 0) && (alone || percpu_may_fence(cpu)))
-            (void)slot_drain_cpu(caches, n, cpu, alone);
+            all &= slot_drain_cpu(caches, n, cpu, alone);
+    return all;
 }
 
 void slot_drain_near(struct stook_cache *cache)
@@ -142,7 +143,7 @@ void slot_drain_near(struct stook_cache *cache)
     if (cache_capacity(cache) == 0)
         return;
     if (!percpu.rseq) {
-        slot_drain(&cache, 1, false);
+        (void)slot_drain(&cache, 1, false);
         return;
     }
     main = slot_close(percpu_offset(cache->index), &slot, false);
@@ -151,31 +152,6 @@ void slot_drain_near(struct stook_cache *cache)
         slot_open(slot, SHEAF_NONE);
     }
     slot_flush_taken(chain);
-}
-
-/* What a slot's main and spare sheaf may hold, at least one that is not to be seen now. */
-static uint32_t slot_capacity(struct slot *slot)
-{
-    struct sheaf *main = slot_peek(slot), *spare;
-    uint32_t capacity, more;
-
-    if (!main)
-        return UINT32_MAX;
-    spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
-    capacity = __atomic_load_n(&main->capacity, __ATOMIC_RELAXED);
-    more = spare ? __atomic_load_n(&spare->capacity, __ATOMIC_RELAXED) : 0;
-    slot_unpeek(slot, main);
-    return capacity > more ? capacity : more;
-}
-
-bool slot_exceeds(const struct stook_cache *cache, uint32_t capacity)
-{
-    for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
-        struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
-        if (slot && percpu_may_fence(cpu) && slot_capacity(slot) > capacity)
-            return true;
-    }
-    return false;
 }
 
 static uint32_t slot_size(const struct sheaf *sheaf)
@@ -227,77 +203,73 @@ __attribute__((cold)) void slot_count(const struct stook_cache *cache, uint64_t 
 
 /* ---- fork ----------------------------------------------------------------------------------- */
 
+/* All slots there are; the sum of the results. */
+static unsigned slot_each(unsigned (*act)(struct slot *slot))
+{
+    unsigned sum = 0;
+
+    for (unsigned cpu = 0; cpu < percpu.rows; cpu++)
+        for (unsigned i = 1; percpu_slot(cpu, 0) && i < percpu.slots; i++)
+            sum += act(percpu_slot(cpu, percpu_offset(i)));
+    return sum;
+}
+
+static void slot_set_forking(struct slot *slot, uint32_t forking)
+{
+    __atomic_store_n(&slot->forking, forking, __ATOMIC_RELAXED);
+}
+
 /*
  * Owners move a few pointers and never wait, but where many threads share a CPU it may be a while until
  * one of them runs, so the rest are taken meanwhile.  No fence: the sheaves are not read, and a section
  * that is under way on another CPU either commits before the pages are copied or not at all in the
- * child.  How many there are that a fork still waits for.
+ * child.  1: a fork still waits for this slot.
  */
-static unsigned slot_take_pass(void)
+static unsigned slot_take_for_fork(struct slot *slot)
 {
-    unsigned missing = 0;
+    struct sheaf *main = slot->forking == SLOT_TAKEN ? NULL : slot_take(slot);
 
-    for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
-        for (unsigned i = 1; percpu_slot(cpu, 0) && i < percpu.slots; i++) {
-            struct slot *slot = percpu_slot(cpu, percpu_offset(i));
-            struct sheaf *main = slot->forking == SLOT_TAKEN ? NULL : slot_take(slot);
-            if (main) {
-                slot->held = main;
-                __atomic_store_n(&slot->forking, SLOT_TAKEN, __ATOMIC_RELAXED);
-            }
-            missing += slot->forking == SLOT_FREE;
-        }
+    if (main) {
+        slot->held = main;
+        slot_set_forking(slot, SLOT_TAKEN);
     }
-    return missing;
+    return slot->forking == SLOT_FREE;
 }
 
-/* Those that are closed still stay so: the next fork does not wait for them again. */
-static __attribute__((cold)) void slot_give_up(void)
+/* One that is closed still stays so: the next fork does not wait for it again. */
+static __attribute__((cold)) unsigned slot_give_up(struct slot *slot)
 {
-    for (unsigned cpu = 0; cpu < percpu.rows; cpu++)
-        for (unsigned i = 1; percpu_slot(cpu, 0) && i < percpu.slots; i++) {
-            struct slot *slot = percpu_slot(cpu, percpu_offset(i));
-            if (slot->forking == SLOT_FREE) {
-                __atomic_store_n(&slot->forking, SLOT_LOST, __ATOMIC_RELAXED);
-                atomic_fetch_add_explicit(&slot_lost, 1, memory_order_relaxed);
-            }
-        }
+    if (slot->forking != SLOT_FREE)
+        return 0;
+    slot_set_forking(slot, SLOT_LOST);
+    return 1;
 }
 
 void slot_take_all(void)
 {
-    unsigned pass = 0;
-
-    while (slot_take_pass() > 0) {
+    for (unsigned pass = 0; slot_each(slot_take_for_fork) > 0; pass++) {
         if (pass == SLOT_FORK_PASSES) {
-            slot_give_up();
+            atomic_fetch_add_explicit(&slot_lost, slot_each(slot_give_up), memory_order_relaxed);
             break;
         }
-        lock_pause(pass++);
+        lock_pause(pass);
     }
+}
+
+/* Not taken where an atfork handler of the program's made a cache meanwhile, or was the first on a CPU; or it is
+ * lost, until its owner opens it after all. */
+static unsigned slot_open_taken(struct slot *slot)
+{
+    if (slot->forking == SLOT_TAKEN) {
+        slot_set_forking(slot, SLOT_FREE);
+        slot_open(slot, slot->held);
+    }
+    return 0;
 }
 
 void slot_open_all(void)
 {
-    for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
-        for (unsigned i = 1; percpu_slot(cpu, 0) && i < percpu.slots; i++) {
-            struct slot *slot = percpu_slot(cpu, percpu_offset(i));
-            /* Not taken where an atfork handler of the program's made a cache meanwhile, or was
-             * the first on a CPU; or it is lost, until its owner opens it after all. */
-            if (slot->forking == SLOT_TAKEN) {
-                __atomic_store_n(&slot->forking, SLOT_FREE, __ATOMIC_RELAXED);
-                slot_open(slot, slot->held);
-            }
-        }
-    }
-}
-
-/* A slot that another thread had closed, in a child without that thread. */
-static void slot_renew(struct slot *slot)
-{
-    slot->spare = slot->remote = slot->rcu = NULL;
-    slot->fill = slot->remote_size = slot->wary = slot->refused = 0;
-    slot_open(slot, SHEAF_NONE);
+    (void)slot_each(slot_open_taken);
 }
 
 /* Without a write: each page that a child writes to is copied. */
@@ -307,16 +279,21 @@ static bool slot_is_closed(const struct slot *slot)
                        : atomic_load_explicit(&slot->lock, memory_order_relaxed) != 0;
 }
 
+/* One that another thread had closed is without that thread here. */
+static unsigned slot_renew(struct slot *slot)
+{
+    (void)slot_open_taken(slot);
+    if (slot_is_closed(slot)) {
+        slot->spare = slot->remote = slot->rcu = NULL;
+        slot->fill = slot->remote_size = slot->wary = slot->refused = 0;
+        slot_open(slot, SHEAF_NONE);
+    }
+    if (slot->forking != SLOT_FREE)
+        slot_set_forking(slot, SLOT_FREE);
+    return 0;
+}
+
 void slot_child(void)
 {
-    slot_open_all();
-    for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
-        for (unsigned i = 1; percpu_slot(cpu, 0) && i < percpu.slots; i++) {
-            struct slot *slot = percpu_slot(cpu, percpu_offset(i));
-            if (slot_is_closed(slot))
-                slot_renew(slot);
-            if (slot->forking != SLOT_FREE)
-                __atomic_store_n(&slot->forking, SLOT_FREE, __ATOMIC_RELAXED);
-        }
-    }
+    (void)slot_each(slot_renew);
 }

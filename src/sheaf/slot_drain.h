@@ -11,21 +11,16 @@
  * Takes the sheaves of all CPUs' slots, remotely, one fence a CPU for all caches, and flushes them;
  * skips isolated CPUs, and slots whose owners are just moving pointers.  `alone`: no thread is in
  * a call on these caches or will be, so no CPU need be interrupted and nothing is skipped.
+ * False: slots of CPUs that may be interrupted were left as they are, since their owners are just moving pointers or
+ * the fence was refused.
  */
-void slot_drain(struct stook_cache *const *caches, unsigned n, bool alone);
-/* The same of one CPU.  False: slots were left as they are, since their owners are just moving
- * pointers or the fence was refused. */
+bool slot_drain(struct stook_cache *const *caches, unsigned n, bool alone);
+/* The same of one CPU. */
 bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone);
 
 /* The same of what needs no fence, and so asks the kernel for nothing: this CPU's slot, or in locked
  * mode those of all CPUs. */
 void slot_drain_near(struct stook_cache *cache);
-
-/*
- * Whether a main or spare sheaf has more capacity than that, on any CPU that slot_drain() may
- * interrupt, or may have because its owner is just moving pointers.  Racy.
- */
-bool slot_exceeds(const struct stook_cache *cache, uint32_t capacity);
 
 /* Adds what one CPU has: racy, as the sums. */
 struct slot_counts {

@@ -304,18 +304,6 @@ static uint32_t slot_free_sheaves(const struct give *give, void *const *objects,
     return put;
 }
 
-/* The rest of a call's objects, NULL entries among them perhaps, straight to their slabs. */
-static void slot_free_direct(struct stook_cache *cache, void *const *objects, uint32_t n,
-                             bool nospin)
-{
-    uint32_t real = 0;
-
-    for (uint32_t i = 0; i < n && stat_rows(cache); i++)
-        real += objects[i] != NULL;
-    stat_add(cache, STAT_free_slowpath, real);
-    node_put(cache, objects, n, nospin);
-}
-
 /* Racy: this CPU has one sheaf, and its last refill is long ago. */
 __attribute__((no_sanitize("thread"))) static bool slot_is_bare(const struct stook_cache *cache)
 {
@@ -440,6 +428,10 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
             put += slot_push_bulk(give.offset, objects + put, n - put);
         slot_tally_free(cache, put - before, &touches);
     }
-    if (put < n)
-        slot_free_direct(cache, objects + put, n - put, nospin);
+    if (put < n) {
+        if (stat_rows(cache)) /* which counts objects, not entries */
+            n = put + slot_strip(objects + put, n - put);
+        stat_add(cache, STAT_free_slowpath, n - put);
+        node_put(cache, objects + put, n - put, nospin);
+    }
 }

@@ -32,16 +32,16 @@ static inline void locked_open(struct slot *slot, struct sheaf *main)
     atomic_store_explicit(&slot->lock, 0, memory_order_release);
 }
 
-static inline struct sheaf *locked_close(unsigned cpu, uintptr_t offset, struct slot **slot)
+static inline struct sheaf *locked_close(int cpu, uintptr_t offset, struct slot **slot)
 {
-    *slot = percpu_slot(cpu, offset);
+    *slot = cpu < 0 ? NULL : percpu_slot((unsigned)cpu, offset);
     return *slot ? locked_take(*slot) : NULL;
 }
 
 static inline uint32_t locked_pop_bulk(int cpu, uintptr_t offset, void **objects, uint32_t want)
 {
     struct slot *slot;
-    struct sheaf *m = cpu < 0 ? NULL : locked_close((unsigned)cpu, offset, &slot);
+    struct sheaf *m = locked_close(cpu, offset, &slot);
     uint32_t k = 0;
 
     if (!m)
@@ -59,7 +59,7 @@ static inline uint32_t locked_push_bulk(int cpu, uintptr_t offset, void *const *
                                         uint32_t have)
 {
     struct slot *slot;
-    struct sheaf *m = cpu < 0 ? NULL : locked_close((unsigned)cpu, offset, &slot);
+    struct sheaf *m = locked_close(cpu, offset, &slot);
     uint32_t k = 0;
 
     if (!m)

@@ -59,7 +59,7 @@ struct node {
     /* Atomic, relaxed: slabs made, those with the minimum order; the most there ever were, which is for
      * reports: racy, off by a slab or two. */
     uint64_t made, made_min, peak;
-    /* Atomic: pending slabs, while a fork has the lock (node_pending.h). */
+    /* Atomic: pending slabs, while a fork has the lock (node_steps.h). */
     _Atomic(struct slab *) parked[NODE_PARKED];
     /* Atomic: pages that stay the cache's (runs.c), by whether a slab there has the minimum order, and tags. */
     _Atomic(struct slab *) own[4];
@@ -172,7 +172,7 @@ struct stook_cache {
     uint16_t *permutation;
     bool alive;    /* false: it is being destroyed, or was; under the cache list's lock */
     uint16_t pins; /* threads that reclaim from it, under the same lock: it stays meanwhile */
-    /* Pending slabs (slab/node_pending.h), and objects that leave a quarantine: threads that do not use the cache
+    /* Pending slabs (slab/node_steps.h), and objects that leave a quarantine: threads that do not use the cache
      * may have them.  A thread that empties the cache waits for 0. */
     _Atomic uint32_t pending;
     /* Counters (slab/stat.h): NULL while off; kept when they are switched off; STOOK_STATS_*. */

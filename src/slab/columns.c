@@ -38,112 +38,111 @@ static uint32_t columns_pack(const struct columns_object *object, unsigned mask,
     return best;
 }
 
-/* Columns of one place each, as bits. */
-struct columns_masks {
-    unsigned inside, behind, outside, free;
-};
+/* The columns of a choice that have this place, as bits. */
+static unsigned columns_of(const uint8_t where[LAYOUT_COLUMNS], unsigned place)
+{
+    unsigned mask = 0;
+
+    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
+        mask |= where[i] == place ? 1u << i : 0;
+    return mask;
+}
+
+/* Packs columns from `at` on, as arrays of n elements; where they end. */
+static uint32_t columns_put(const struct columns_object *object, struct columns_plan *plan,
+                            unsigned mask, uint32_t at, uint32_t n, enum layout_place place)
+{
+    uint32_t offset[LAYOUT_COLUMNS];
+    uint32_t end = mask ? columns_pack(object, mask, at, n, offset) : at;
+
+    for (unsigned i = 0; mask >> i; i++)
+        if (mask & 1u << i)
+            plan->column[i] =
+                (struct layout_column){offset[i], object->element[i], object->element[i],
+                                       place == LAYOUT_OUTSIDE, (uint8_t)place};
+    return end;
+}
 
 /* The stride, with the columns inside it. */
-static void columns_stride(const struct columns_object *object, const struct columns_masks *masks,
-                           struct columns_way *way)
+static void columns_stride(const struct columns_object *object, struct columns_plan *plan)
 {
-    uint32_t offset[LAYOUT_COLUMNS], align = object->align, end;
+    unsigned inside = columns_of(plan->where, COLUMNS_INSIDE);
+    unsigned free = columns_of(plan->where, COLUMNS_FREE);
+    uint32_t align = object->align, end;
 
-    way->stride = object->stride;
-    if (!(masks->inside | masks->free))
+    plan->stride = object->stride;
+    if (!(inside | free))
         return;
-    if (masks->inside) {
-        for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
-            if (masks->inside & 1u << i && layout_element_align(object->element[i]) > align)
-                align = layout_element_align(object->element[i]);
-        /* From the slab's start, as elements are aligned: the lead may be a multiple of less. */
-        end = columns_pack(object, masks->inside, object->lead + object->used, 1, offset) -
-              object->lead;
-        /* What fits into padding is shorter than the alignment, so that is a multiple of its own. */
-        if (end > way->stride)
-            way->stride = columns_round(end, align);
-    }
+    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
+        if (inside & 1u << i && layout_element_align(object->element[i]) > align)
+            align = layout_element_align(object->element[i]);
+    /* From the slab's start, as elements are aligned: the lead may be a multiple of less. */
+    end = columns_put(object, plan, inside, object->lead + object->used, 1, LAYOUT_DEDICATED) -
+          object->lead;
+    /* What fits into padding is shorter than the alignment, so that is a multiple of its own. */
+    if (inside && end > plan->stride)
+        plan->stride = columns_round(end, align);
+    columns_put(object, plan, free, object->lead, 1, LAYOUT_FREE);
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
-        struct layout_column *column = &way->column[i];
-        uint32_t element = object->element[i];
-        if (masks->inside & 1u << i) {
-            *column = (struct layout_column){offset[i], way->stride, (uint16_t)element, false,
-                                             LAYOUT_DEDICATED};
-            if (way->stride == object->stride ||
-                offset[i] + element <= object->lead + object->stride)
-                column->place = LAYOUT_PADDING;
-        } else if (masks->free & 1u << i) {
-            *column = (struct layout_column){object->lead, way->stride, (uint16_t)element, false,
-                                             LAYOUT_FREE};
-        }
+        struct layout_column *column = &plan->column[i];
+        if ((inside | free) & 1u << i)
+            column->stride = plan->stride;
+        if (inside & 1u << i && column->offset + column->element <= object->lead + object->stride)
+            column->place = LAYOUT_PADDING;
     }
 }
 
-/* As many objects as fit with their arrays behind them, and the arrays' offsets. */
+/* As many objects as fit with their arrays behind them; false: none. */
 static bool columns_fill(const struct columns_object *object, uint32_t slab,
-                         const struct columns_masks *masks, struct columns_way *way)
+                         struct columns_plan *plan)
 {
-    uint32_t room = slab - object->lead, most = room / way->stride, each = way->stride, n;
-    uint32_t offset[LAYOUT_COLUMNS];
+    unsigned behind = columns_of(plan->where, COLUMNS_BEHIND);
+    uint32_t room = slab - object->lead, most = room / plan->stride, each = plan->stride, n;
 
     if (most > STOOK_SLAB_OBJECTS_MAX)
         most = STOOK_SLAB_OBJECTS_MAX;
-    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
-        if (masks->behind & 1u << i)
+    for (unsigned i = 0; behind >> i; i++)
+        if (behind & 1u << i)
             each += object->element[i];
     n = room / each < most ? room / each : most;
-    while (n > 0 &&
-           columns_pack(object, masks->behind, object->lead + n * way->stride, n, offset) > slab)
+    while (n > 0 && columns_put(object, plan, behind, object->lead + n * plan->stride, n,
+                                n == most ? LAYOUT_LEFTOVER : LAYOUT_DEDICATED) > slab)
         n--; /* gaps between the arrays */
-    if (n == 0)
-        return false;
-    way->objects = n;
-    way->unused = room - n * each; /* gaps too */
-    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
-        if (masks->behind & 1u << i)
-            way->column[i] =
-                (struct layout_column){offset[i], object->element[i], object->element[i], false,
-                                       (uint8_t)(n == most ? LAYOUT_LEFTOVER : LAYOUT_DEDICATED)};
-    return true;
+    plan->objects = n;
+    plan->unused = room - n * each; /* gaps too */
+    return n > 0;
 }
 
-static void columns_place_outside(const struct columns_object *object,
-                                  const struct columns_masks *masks, struct columns_way *way)
+/* The plan of a choice of places; false: it does not fit, or not keep to the bounds. */
+static bool columns_try(const struct columns_object *object, uint32_t slab,
+                        const struct columns_bounds *bounds, struct columns_plan *plan)
 {
-    uint32_t offset[LAYOUT_COLUMNS];
+    unsigned outside = columns_of(plan->where, COLUMNS_OUTSIDE);
 
-    way->meta_base = LAYOUT_DESCRIPTOR + object->link_outside * way->objects;
-    way->meta =
-        columns_pack(object, masks->outside & ~object->last, way->meta_base, way->objects, offset);
-    way->meta =
-        columns_pack(object, masks->outside & object->last, way->meta, way->objects, offset);
-    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
-        if (masks->outside & 1u << i)
-            way->column[i] = (struct layout_column){offset[i], object->element[i],
-                                                    object->element[i], true, LAYOUT_OUTSIDE};
+    columns_stride(object, plan);
+    if (!columns_fill(object, slab, plan))
+        return false;
+    plan->meta = columns_put(object, plan, outside & ~object->last,
+                             LAYOUT_DESCRIPTOR + object->link_outside * plan->objects,
+                             plan->objects, LAYOUT_OUTSIDE);
+    plan->meta = columns_put(object, plan, outside & object->last, plan->meta, plan->objects,
+                             LAYOUT_OUTSIDE);
+    return (!bounds->meta || !outside || plan->meta <= bounds->meta) &&
+           (!bounds->stride || plan->stride == bounds->stride) &&
+           (!bounds->objects || plan->objects == bounds->objects);
 }
 
-static bool columns_allowed(const struct columns_bounds *bounds, const struct columns_masks *masks,
-                            const struct columns_way *way)
+static bool columns_better(uint32_t slab, const struct columns_plan *plan,
+                           const struct columns_plan *best)
 {
-    if (bounds->meta && masks->outside && way->meta > bounds->meta)
-        return false;
-    if (bounds->stride && way->stride != bounds->stride)
-        return false;
-    return !bounds->objects || way->objects == bounds->objects;
-}
-
-static bool columns_better(uint32_t slab, const struct columns_way *way,
-                           const struct columns_way *best)
-{
-    uint64_t bytes = ((uint64_t)slab + way->meta) * best->objects;
-    uint64_t least = ((uint64_t)slab + best->meta) * way->objects;
+    uint64_t bytes = ((uint64_t)slab + plan->meta) * best->objects;
+    uint64_t least = ((uint64_t)slab + best->meta) * plan->objects;
 
     if (bytes != least)
         return bytes < least;
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
-        if (way->column[i].place != best->column[i].place)
-            return way->column[i].place < best->column[i].place;
+        if (plan->column[i].place != best->column[i].place)
+            return plan->column[i].place < best->column[i].place;
     return false;
 }
 
@@ -164,7 +163,7 @@ static bool columns_next(const struct columns_object *object, uint8_t where[LAYO
 }
 
 bool columns_best(const struct columns_object *object, uint32_t slab,
-                  const struct columns_bounds *bounds, struct columns_way *best)
+                  const struct columns_bounds *bounds, struct columns_plan *best)
 {
     uint8_t where[LAYOUT_COLUMNS] = {0};
     bool found = false;
@@ -173,21 +172,11 @@ bool columns_best(const struct columns_object *object, uint32_t slab,
         if (object->element[i])
             where[i] = (uint8_t)(object->where[i] & -object->where[i]);
     do {
-        struct columns_masks masks = {0};
-        struct columns_way way = {0};
-        for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
-            masks.inside |= where[i] == COLUMNS_INSIDE ? 1u << i : 0;
-            masks.behind |= where[i] == COLUMNS_BEHIND ? 1u << i : 0;
-            masks.outside |= where[i] == COLUMNS_OUTSIDE ? 1u << i : 0;
-            masks.free |= where[i] == COLUMNS_FREE ? 1u << i : 0;
-        }
-        memcpy(way.where, where, sizeof(where));
-        columns_stride(object, &masks, &way);
-        if (!columns_fill(object, slab, &masks, &way))
-            continue;
-        columns_place_outside(object, &masks, &way);
-        if (columns_allowed(bounds, &masks, &way) && (!found || columns_better(slab, &way, best))) {
-            *best = way;
+        struct columns_plan plan = {0};
+        memcpy(plan.where, where, sizeof(where));
+        if (columns_try(object, slab, bounds, &plan) &&
+            (!found || columns_better(slab, &plan, best))) {
+            *best = plan;
             found = true;
         }
     } while (columns_next(object, where));

@@ -28,27 +28,26 @@ struct columns_object {
         last; /* bit n: column n lies behind all others outside, so that slabs can do without */
 };
 
-/* What a way must keep to; 0: no bound. */
+/* What a plan must keep to; 0: no bound. */
 struct columns_bounds {
     uint32_t meta; /* bytes of the descriptor and what is outside, if columns are there */
     uint32_t stride, objects; /* exactly */
 };
 
-/* One way to lay out a slab. */
-struct columns_way {
+/* One plan of a slab. */
+struct columns_plan {
     uint32_t stride, objects;
-    uint32_t unused;    /* bytes of the slab: of no stride, of no array */
-    uint32_t meta;      /* of the descriptor and what is outside */
-    uint32_t meta_base; /* of these, the descriptor and the links placed before */
+    uint32_t unused;                             /* bytes of the slab: of no stride, of no array */
+    uint32_t meta;                               /* of the descriptor and what is outside */
     struct layout_column column[LAYOUT_COLUMNS]; /* those of columns_object.element */
     uint8_t where[LAYOUT_COLUMNS];               /* COLUMNS_*, or 0 */
 };
 
 /*
- * The way with the fewest bytes an object, descriptor included; among these the first by the places of
+ * The plan with the fewest bytes an object, descriptor included; among these the first by the places of
  * group, tag, track, link in the order of enum layout_place.  False: none keeps to the bounds.
  */
 bool columns_best(const struct columns_object *object, uint32_t slab,
-                  const struct columns_bounds *bounds, struct columns_way *best);
+                  const struct columns_bounds *bounds, struct columns_plan *best);
 
 #endif

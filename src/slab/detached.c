@@ -121,20 +121,14 @@ enum detached_moved { DETACHED_MOVED, DETACHED_FULL, DETACHED_REFUSED };
  * in this chunk and the next, this one too. */
 static inline enum detached_moved detached_move(struct stook_cache *cache, struct detached_set *set,
                                                 struct detached_walk *walk, const void *object,
-                                                uint32_t at, uint32_t more, unsigned most)
+                                                uint32_t at, uint32_t more, unsigned most,
+                                                uint32_t *index)
 {
-    struct slab *slab;
+    struct slab *slab = slab_of(cache, object, index);
     uint64_t word;
 
-    if (__builtin_expect(!pagemap_covers(object), 0)) {
-        wrong_free(cache, object, DEBUG_FOREIGN);
+    if (__builtin_expect(!slab, 0))
         return DETACHED_REFUSED;
-    }
-    if (__builtin_expect(pagemap_cache(*pagemap_at(object)) != cache->index, 0)) {
-        wrong_free(cache, object, DEBUG_WRONG_CACHE);
-        return DETACHED_REFUSED;
-    }
-    slab = slab_at(object, *pagemap_at(object));
     word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     detached_leave(walk);
     walk->list = detached_find(set, slab, most);
@@ -171,7 +165,6 @@ static inline __attribute__((always_inline)) bool detached_add(const struct stoo
     if (STOOK_ENCODED &&
         __builtin_expect(bytes ? walk->marks[index] != MARK_OUT : *link != mark_link(cache), 0)) {
         wrong_mark(cache, walk->list->slab, index);
-        walk->refused = true;
         return false;
     }
     if (STOOK_ENCODED && bytes)
@@ -275,6 +268,42 @@ static __attribute__((noinline, cold)) void detached_drop_none(struct detached_s
     set->lists = lists;
 }
 
+/* What the walk comes to soon, if it is of another slab. */
+static inline __attribute__((always_inline)) void detached_prefetch_ahead(
+    const struct stook_cache *cache, const struct detached_walk *walk, void *const *objects,
+    uint32_t i, uint32_t n)
+{
+    const void *ahead;
+
+    if (i + DETACHED_AHEAD >= n)
+        return;
+    ahead = objects[i + DETACHED_AHEAD];
+    if ((uintptr_t)ahead - walk->base < walk->bytes)
+        return;
+    detached_prefetch(cache, ahead);
+    if (i + 2 * DETACHED_AHEAD < n)
+        detached_prefetch_entry(objects[i + 2 * DETACHED_AHEAD]);
+}
+
+/* The walk ends before position n.  A slab that the chunk's end divides, and that may come back whole, begins the next
+ * chunk: where that does. */
+static inline uint32_t detached_end(struct stook_cache *cache, struct detached_set *set,
+                                    struct detached_walk *walk, uint32_t n, bool more)
+{
+    detached_leave(walk);
+    if (walk->list && more && set->lists > 1 && !walk->linked && walk->from < n &&
+        __builtin_expect(walk->list == &set->list[set->lists - 1], 1)) {
+        detached_undo(cache, set, walk);
+        n = walk->from;
+        set->lists--;
+    }
+    if (__builtin_expect(walk->refused, 0))
+        detached_drop_none(set);
+    for (unsigned i = 0; i < set->lists; i++)
+        slab_counts.links += set->list[i].linked ? set->list[i].count - 1u : 0;
+    return n;
+}
+
 /* Twice in the code, by where marks are. */
 static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook_cache *cache,
                                                                     struct detached_set *set,
@@ -282,9 +311,8 @@ static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook
                                                                     uint32_t n, unsigned most,
                                                                     const bool bytes)
 {
-    const uint32_t stride = cache->layout.stride;
-    struct detached_walk walk = {0};
     const uint32_t all = n;
+    struct detached_walk walk = {0};
 
     set->lists = 0;
     if (n > DETACHED_CHUNK)
@@ -292,61 +320,35 @@ static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook
     detached_prefetch_first(cache, objects, n);
     for (uint32_t i = 0; i < n;) {
         uintptr_t offset = (uintptr_t)objects[i] - walk.base;
+        enum detached_moved moved = DETACHED_MOVED;
         uint32_t index;
-        if (i + DETACHED_AHEAD < n) {
-            const void *ahead = objects[i + DETACHED_AHEAD];
-            if ((uintptr_t)ahead - walk.base >= walk.bytes) {
-                detached_prefetch(cache, ahead);
-                if (i + 2 * DETACHED_AHEAD < n)
-                    detached_prefetch_entry(objects[i + 2 * DETACHED_AHEAD]);
+        detached_prefetch_ahead(cache, &walk, objects, i, n);
+        if (offset < walk.bytes) {
+            index = layout_index(&cache->layout, (uint32_t)offset);
+            if (__builtin_expect(index * cache->layout.stride != offset || index >= walk.objects,
+                                 0)) {
+                wrong_free(cache, objects[i], DEBUG_INTERIOR);
+                moved = DETACHED_REFUSED;
             }
+        } else if (objects[i]) {
+            moved = detached_move(cache, set, &walk, objects[i], i, all - i, most, &index);
+        } else {
+            i++;
+            continue;
         }
-        if (offset >= walk.bytes) {
-            if (!objects[i]) {
-                i++;
-                continue;
-            }
-            enum detached_moved moved =
-                detached_move(cache, set, &walk, objects[i], i, all - i, most);
-            if (__builtin_expect(moved != DETACHED_MOVED, 0)) {
-                if (moved == DETACHED_REFUSED) {
-                    i++;
-                    continue;
-                }
-                n = i;
-                break;
-            }
-            offset = (uintptr_t)objects[i] - walk.base;
+        if (__builtin_expect(moved == DETACHED_FULL, 0)) {
+            n = i;
+            break;
         }
-        index = layout_index(&cache->layout, (uint32_t)offset);
-        if (__builtin_expect(index * stride != offset || index >= walk.objects, 0)) {
-            wrong_free(cache, objects[i++], DEBUG_INTERIOR);
+        if (__builtin_expect(moved == DETACHED_REFUSED, 0) ||
+            __builtin_expect(!detached_add(cache, set, &walk, i, index, bytes), 0)) {
             walk.refused = true;
-            continue;
-        }
-        if (!STOOK_ENCODED && __builtin_expect(index == walk.head && walk.count > 0, 0)) {
-            wrong_free(cache, objects[i++], DEBUG_DOUBLE_FREE);
-            continue;
-        }
-        if (__builtin_expect(!detached_add(cache, set, &walk, i, index, bytes), 0)) {
             i++;
             continue;
         }
         i = detached_run(cache, set, &walk, objects, i, n, bytes);
     }
-    detached_leave(&walk);
-    /* A slab that the chunk's end divides, and that may come back whole, begins the next chunk. */
-    if (walk.list && n < all && set->lists > 1 && !walk.linked && walk.from < n &&
-        __builtin_expect(walk.list == &set->list[set->lists - 1], 1)) {
-        detached_undo(cache, set, &walk);
-        n = walk.from;
-        set->lists--;
-    }
-    if (__builtin_expect(walk.refused, 0))
-        detached_drop_none(set);
-    for (unsigned i = 0; i < set->lists; i++)
-        slab_counts.links += set->list[i].linked ? set->list[i].count - 1u : 0;
-    return n;
+    return detached_end(cache, set, &walk, n, n < all);
 }
 
 uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, void *const *objects,

@@ -105,70 +105,6 @@ static bool layout_choose_order(const struct layout_plan *plan, unsigned *best)
     return best_cost != ~(uint32_t)0;
 }
 
-/* The order's best way for the columns. */
-static bool layout_way(const struct layout_plan *plan, unsigned order, struct columns_way *way)
-{
-    uint32_t slab = layout_bytes(plan, order);
-    struct columns_bounds bounds = {.meta = layout_meta_most(plan, slab)};
-
-    /* Objects are wanted whether or not columns take one. */
-    if (!plan->waste_unbound && layout_objects(slab - plan->object.lead, plan->object.stride) <
-                                    layout_wanted(plan->object.stride, plan->wishes & LAYOUT_DENSE))
-        return false;
-    return columns_best(&plan->object, slab, &bounds, way);
-}
-
-static bool layout_some(const struct layout_plan *plan)
-{
-    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
-        if (plan->object.element[i])
-            return true;
-    return false;
-}
-
-/* Does one way cost fewer bytes an object, each way's bytes counted in parts, than another? */
-static bool layout_less(uint64_t bytes, unsigned parts, const struct columns_way *way,
-                        uint64_t other_bytes, unsigned other_parts, const struct columns_way *other)
-{
-    return bytes * parts * other->objects < other_bytes * other_parts * way->objects;
-}
-
-/*
- * With columns: the order that there would be without, unless another one costs fewer bytes an
- * object, for which each order more must save 0.1 %.  Descriptors are left out as they are without
- * columns, but count against the trade: in sum columns cost no more than in arrays outside.
- */
-static bool layout_trade_order(const struct layout_plan *plan, unsigned *order,
-                               struct columns_way *way)
-{
-    const unsigned natural = *order, slab = layout_bytes(plan, natural);
-    const unsigned least = layout_least(plan, plan->object.stride);
-    const unsigned parts = LAYOUT_SHARE / LAYOUT_PER_ORDER;
-    struct columns_way first, found;
-    unsigned best_parts = parts, most = plan->order_common;
-
-    if (!layout_way(plan, natural, way))
-        return false;
-    if (plan->waste_unbound || natural > most)
-        most = plan->order_max;
-    first = *way;
-    for (unsigned other = least; other <= most && layout_some(plan); other++) {
-        uint32_t bytes = layout_bytes(plan, other);
-        unsigned found_parts = parts + (other > natural ? other - natural : 0);
-        if (other == natural || !(plan->orders & 1u << other) || !layout_way(plan, other, &found) ||
-            layout_less(slab + first.meta, 1, &first, bytes + found.meta, 1, &found))
-            continue;
-        if (layout_less(bytes + found.meta - LAYOUT_DESCRIPTOR, found_parts, &found,
-                        layout_bytes(plan, *order) + way->meta - LAYOUT_DESCRIPTOR, best_parts,
-                        way)) {
-            *order = other;
-            *way = found;
-            best_parts = found_parts;
-        }
-    }
-    return true;
-}
-
 static bool layout_wants_outside(size_t stride, unsigned wishes)
 {
     if (wishes & LAYOUT_LINK_OUTSIDE)
@@ -243,7 +179,7 @@ static bool layout_read(struct layout_plan *plan, const struct layout_request *r
         uint32_t element = request->element[i];
         if (element % 2 != 0 || element > LAYOUT_ELEMENT_MAX)
             return false;
-        object->element[i] = (uint16_t)element;
+        object->element[i] = request->later & 1u << i ? 0 : (uint16_t)element;
         object->where[i] = plan->wishes & LAYOUT_COLUMNS_OUTSIDE
                                ? COLUMNS_OUTSIDE
                                : COLUMNS_INSIDE | COLUMNS_BEHIND | COLUMNS_OUTSIDE;
@@ -264,76 +200,59 @@ static bool layout_read(struct layout_plan *plan, const struct layout_request *r
     return true;
 }
 
-/* Nothing but this way's places in the strides. */
-static void layout_keep(struct columns_object *object, const struct columns_way *way)
-{
-    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
-        if (way->where[i] & (COLUMNS_INSIDE | COLUMNS_FREE))
-            object->where[i] = way->where[i];
-        else
-            object->where[i] &= COLUMNS_BEHIND | COLUMNS_OUTSIDE;
-}
-
-/* The columns that may come later: into the way that the others have chosen. */
+/* The columns that may come later: into the plan of the others. */
 static void layout_place_later(struct layout_plan *plan, const struct layout_request *request,
-                               uint32_t slab, struct columns_way *way)
+                               uint32_t slab, struct columns_plan *chosen)
 {
     struct columns_bounds bounds = {
-        .meta = layout_meta_most(plan, slab), .stride = way->stride, .objects = way->objects};
+        .meta = layout_meta_most(plan, slab), .stride = chosen->stride, .objects = chosen->objects};
     struct columns_object *object = &plan->object;
 
-    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
-        if (!(request->later & 1u << i) || (i == LAYOUT_LINK && !(plan->wishes & LAYOUT_BYTES))) {
-            if (object->element[i])
-                object->where[i] = way->where[i];
-            continue;
-        }
-        object->element[i] = request->element[i];
-    }
+    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
+        if (request->later & 1u << i)
+            object->element[i] = request->element[i];
+        else
+            object->where[i] = chosen->where[i];
     object->last = request->later;
-    if (!columns_best(object, slab, &bounds, way)) {
+    if (!columns_best(object, slab, &bounds, chosen)) {
         bounds.meta = 0; /* a block with few such slabs, then: it is asked for */
-        columns_best(object, slab, &bounds, way);
+        columns_best(object, slab, &bounds, chosen);
     }
 }
 
-/* Slabs of the minimum order: the same strides, and arrays where they do best there. */
-static void layout_plan_least(struct layout_plan *plan, struct layout *layout,
-                              const struct columns_way *way, struct columns_way *least)
+/* Slabs of the minimum order: the same strides, and arrays where they do best there.  What it is. */
+static unsigned layout_plan_least(struct layout_plan *plan, unsigned order,
+                                  const struct columns_plan *chosen, struct columns_plan *least)
 {
-    struct columns_bounds bounds = {.stride = way->stride};
+    struct columns_bounds bounds = {.stride = chosen->stride};
+    unsigned min_order = layout_least(plan, chosen->stride);
 
-    *least = *way;
-    layout->min_order = (uint8_t)layout_least(plan, way->stride);
-    if (layout->min_order >= layout->order)
-        layout->min_order = layout->order;
-    else {
-        layout_keep(&plan->object, way);
-        if (!columns_best(&plan->object, layout_bytes(plan, layout->min_order), &bounds, least) ||
-            least->objects == way->objects) {
-            *least = *way;
-            layout->min_order = layout->order;
-        }
-    }
+    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
+        if (chosen->where[i] & (COLUMNS_INSIDE | COLUMNS_FREE))
+            plan->object.where[i] = chosen->where[i];
+        else
+            plan->object.where[i] &= COLUMNS_BEHIND | COLUMNS_OUTSIDE;
+    if (min_order < order &&
+        columns_best(&plan->object, layout_bytes(plan, min_order), &bounds, least) &&
+        least->objects < chosen->objects)
+        return min_order;
+    *least = *chosen;
+    return order;
 }
 
-static void layout_set_columns(struct layout *layout, const struct columns_way ways[2],
-                               const struct layout_column *link)
+static void layout_set_columns(struct layout *layout, const struct columns_plan plans[2],
+                               struct layout_column *link)
 {
-    for (unsigned min = 0; min < 2; min++) {
+    if (!link->outside)
+        link->stride = layout->stride;
+    for (unsigned min = 0; min < 2; min++)
         for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
-            layout->column[min][i] = ways[min].column[i];
-        if (!link->element)
-            continue;
-        layout->column[min][LAYOUT_LINK] = *link;
-        if (!link->outside)
-            layout->column[min][LAYOUT_LINK].stride = layout->stride;
-    }
+            layout->column[min][i] =
+                i == LAYOUT_LINK && link->element ? *link : plans[min].column[i];
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
         const struct layout_column *column = &layout->column[0][i];
-        bool inside =
-            i == LAYOUT_LINK && link->element ? !link->outside : ways[0].where[i] == COLUMNS_INSIDE;
-        if (inside && column->place != LAYOUT_FREE && column->offset - layout->lead < layout->room)
+        if (column->element && !column->outside && column->place != LAYOUT_FREE &&
+            column->offset - layout->lead < layout->room)
             layout->room = column->offset - layout->lead;
     }
     layout->link_outside = layout->column[0][LAYOUT_LINK].outside;
@@ -345,35 +264,38 @@ static void layout_set_columns(struct layout *layout, const struct columns_way w
 
 bool layout_plan_columns(struct layout *layout, const struct layout_request *request)
 {
-    struct columns_way ways[2];
+    struct columns_bounds bounds = {0};
+    struct columns_plan plans[2];
     struct layout_column link;
     struct layout_plan plan;
     unsigned order = 0;
+    uint32_t slab;
 
     if (!layout_read(&plan, request, &link))
         return false;
-    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
-        if (request->later & 1u << i)
-            plan.object.element[i] = 0;
     if (!layout_choose_order(&plan, &order)) {
         plan.waste_unbound = true;
         if (!layout_choose_order(&plan, &order))
             return false;
     }
-    if (!layout_trade_order(&plan, &order, &ways[0]))
+    slab = layout_bytes(&plan, order);
+    bounds.meta = layout_meta_most(&plan, slab);
+    if (!columns_best(&plan.object, slab, &bounds, &plans[0]))
         return false;
-    *layout = (struct layout){.order = (uint8_t)order};
     if (request->later)
-        layout_place_later(&plan, request, layout_bytes(&plan, order), &ways[0]);
-    layout_plan_least(&plan, layout, &ways[0], &ways[1]);
-    layout->stride = ways[0].stride;
-    layout->reciprocal = (((uint64_t)1 << LAYOUT_RECIPROCAL) + layout->stride - 1) / layout->stride;
-    layout->objects = (uint16_t)ways[0].objects;
-    layout->min_objects = (uint16_t)ways[1].objects;
-    layout->waste = ways[0].unused;
-    layout->lead = request->lead;
-    layout->room = request->gap ? (uint32_t)request->size : layout->stride;
-    layout_set_columns(layout, ways, &link);
+        layout_place_later(&plan, request, slab, &plans[0]);
+    *layout = (struct layout){
+        .order = (uint8_t)order,
+        .min_order = (uint8_t)layout_plan_least(&plan, order, &plans[0], &plans[1]),
+        .stride = plans[0].stride,
+        .reciprocal = (((uint64_t)1 << LAYOUT_RECIPROCAL) + plans[0].stride - 1) / plans[0].stride,
+        .objects = (uint16_t)plans[0].objects,
+        .min_objects = (uint16_t)plans[1].objects,
+        .waste = plans[0].unused,
+        .lead = request->lead,
+        .room = request->gap ? (uint32_t)request->size : plans[0].stride,
+    };
+    layout_set_columns(layout, plans, &link);
     return true;
 }
 

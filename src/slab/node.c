@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * node.c - taking objects from the slabs of a node, and giving empty slabs back.
+ * node.c - taking objects from the slabs of a node, giving empty slabs back, and counting both.
  */
 #include "slab/node.h"
 
@@ -8,7 +8,6 @@
 #include "page/arena.h"
 #include "slab/freelist_iter.h"
 #include "slab/mark.h"
-#include "slab/node_pending.h"
 #include "slab/node_steps.h"
 
 #include <errno.h>
@@ -211,7 +210,7 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
             break;                              /* enough, and whole slabs are the better bargain */
         if (node_detach(cache, slab, &list[n])) /* else a thread took them, beside a fork */
             planned += list[n++].count;
-        node_remove_partial(node, slab);
+        node_remove(&node->nr_partial, slab);
     }
     lock_drop(&node->lock, LOCK_NODE);
     stat_add(cache, STAT_alloc_from_partial, n);
@@ -255,7 +254,7 @@ static struct slab *node_take_empty(struct stook_cache *cache, struct node *node
     if (!list_empty(&node->empty)) {
         uint64_t word;
         slab = LIST_ENTRY(node->empty.next, struct slab, link);
-        node_remove_empty(node, slab);
+        node_remove(&node->nr_empty, slab);
         /* Acquire: pairs with the last push of any thread. */
         word = atomic_load_explicit(&slab->state, memory_order_acquire);
         atomic_store_explicit(&slab->state, node_emptied(cache, word), memory_order_relaxed);
@@ -316,6 +315,17 @@ uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, 
     return got;
 }
 
+uint32_t nodes_take(struct stook_cache *cache, unsigned node, void **objects, uint32_t min,
+                    uint32_t max, bool nospin)
+{
+    uint32_t got = 0;
+
+    for (unsigned i = 0; i < topology.memories && got < min; i++)
+        got +=
+            node_take(cache, topology_near(node, i), objects + got, min - got, max - got, nospin);
+    return got;
+}
+
 size_t node_shrink(struct stook_cache *cache, unsigned node_id)
 {
     struct node *node = &cache->nodes[node_id].node;
@@ -327,7 +337,7 @@ size_t node_shrink(struct stook_cache *cache, unsigned node_id)
         node_locked(cache, node);
         if (!list_empty(&node->empty)) {
             slab = LIST_ENTRY(node->empty.next, struct slab, link);
-            node_remove_empty(node, slab);
+            node_remove(&node->nr_empty, slab);
             node_forget(node, slab);
         }
         lock_drop(&node->lock, LOCK_NODE);
@@ -337,4 +347,55 @@ size_t node_shrink(struct stook_cache *cache, unsigned node_id)
                  << slab_order(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
         slab_unmake(cache, slab);
     }
+}
+
+/* ---- counts, for reports --------------------------------------------------------------------- */
+
+/* Such a holding of the lock is not counted. */
+__attribute__((cold)) void node_count_lists(struct stook_cache *cache, unsigned node_id,
+                                            struct node_lists *lists)
+{
+    struct node *node = &cache->nodes[node_id].node;
+
+    *lists = (struct node_lists){0};
+    lock_take(&node->lock, LOCK_NODE);
+    for (struct list *l = node->partial.next; l != &node->partial; l = l->next) {
+        struct slab *slab = LIST_ENTRY(l, struct slab, link);
+        uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+        lists->partial++;
+        lists->partial_inuse += slab_inuse(word);
+        lists->free += slab_objects(cache, word) - slab_inuse(word);
+    }
+    for (struct list *l = node->empty.next; l != &node->empty; l = l->next) {
+        struct slab *slab = LIST_ENTRY(l, struct slab, link);
+        lists->empty++;
+        lists->free +=
+            slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
+    }
+    lock_drop(&node->lock, LOCK_NODE);
+}
+
+__attribute__((cold)) uint64_t node_count_free(struct stook_cache *cache, unsigned node)
+{
+    struct node_lists lists;
+
+    node_count_lists(cache, node, &lists);
+    return lists.free;
+}
+
+__attribute__((cold)) void node_count(const struct stook_cache *cache, unsigned node_id,
+                                      struct node_counts *counts)
+{
+    const struct node *node = &cache->nodes[node_id].node;
+    const struct layout *l = &cache->layout;
+    uint64_t gone = __atomic_load_n(&node->gone, __ATOMIC_RELAXED);
+    uint64_t gone_min = __atomic_load_n(&node->gone_min, __ATOMIC_RELAXED);
+    uint64_t min = __atomic_load_n(&node->made_min, __ATOMIC_RELAXED) - gone_min, full;
+
+    counts->slabs = __atomic_load_n(&node->made, __ATOMIC_RELAXED) - gone;
+    full = counts->slabs > min ? counts->slabs - min : 0;
+    counts->objects = full * l->objects + min * l->min_objects;
+    counts->pages = (full << l->order) + (min << l->min_order);
+    counts->gone_pages = ((gone - gone_min) << l->order) + (gone_min << l->min_order);
+    counts->peak_pages = __atomic_load_n(&node->peak, __ATOMIC_RELAXED) << l->order;
 }

@@ -16,6 +16,14 @@ uint32_t node_take(struct stook_cache *cache, unsigned node, void **objects, uin
                    uint32_t max, bool nospin);
 
 /*
+ * As node_take(), for a CPU of `node`: the home's partial, empty and new slabs; where the home has no
+ * memory left, the other nodes', nearest first.  Other nodes' partial slabs do not come before new ones:
+ * objects near their CPU are worth more than full slabs far away.
+ */
+uint32_t nodes_take(struct stook_cache *cache, unsigned node, void **objects, uint32_t min,
+                    uint32_t max, bool nospin);
+
+/*
  * Returns objects of this cache, of any slabs and nodes, in any order; NULL entries are skipped.  The objects
  * of one slab become one detached freelist, published by one compare-and-swap.  Cannot fail: with `nospin`,
  * list work that needs a held lock is left to the thread's interrupted holder.

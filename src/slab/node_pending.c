@@ -3,11 +3,10 @@
  * node_pending.c - keeps pending slabs, and does their list work.  A thread does that of its own slabs when it leaves
  * the library.  When a fork has ended, a thread does that of the slabs that were left because of the fork.
  */
-#include "slab/node_pending.h"
+#include "slab/node_steps.h"
 
 #include "base/context.h"
 #include "page/arena.h"
-#include "slab/node_steps.h"
 
 void node_defer(struct slab *slab)
 {
@@ -26,28 +25,22 @@ struct slab *node_unpark(struct node *node, unsigned i)
     return atomic_exchange_explicit(&node->parked[i], NULL, memory_order_acq_rel);
 }
 
-static bool node_park_at(struct node *node, struct slab *slab, unsigned i)
-{
-    struct slab *none = NULL;
-
-    return atomic_compare_exchange_strong_explicit(&node->parked[i], &none, slab,
-                                                   memory_order_acq_rel, memory_order_relaxed);
-}
-
 void node_park(struct node *node, struct slab *slab, bool many)
 {
-    unsigned i = 0;
-
     if (!lock_has_fork(&node->lock)) {
         node_defer(slab);
         return;
     }
-    while (i < NODE_PARKED && !node_park_at(node, slab, i))
-        i++;
-    if (i == NODE_PARKED && many)
+    for (unsigned i = 0; i < NODE_PARKED && slab; i++) {
+        struct slab *none = NULL;
+        if (atomic_compare_exchange_strong_explicit(&node->parked[i], &none, slab,
+                                                    memory_order_acq_rel, memory_order_relaxed))
+            slab = NULL;
+    }
+    if (slab && many)
         slab = atomic_exchange_explicit(&node->parked[slab->page % NODE_PARKED], slab,
                                         memory_order_acq_rel);
-    if (i == NODE_PARKED && slab)
+    if (slab)
         node_defer(slab);
     /* The fork unparks after it dropped the lock: it finds the slab, or this thread sees that. */
     if (!lock_has_fork(&node->lock))
@@ -68,21 +61,21 @@ void node_fork_end(struct node *node)
 /* ---- list work ------------------------------------------------------------------------------ */
 
 /* Of one slab, which is pending no more.  False: a fork has the lock. */
-static bool node_settle(struct slab *slab)
+static bool node_finish_pending(struct slab *slab)
 {
     struct stook_cache *cache = slab_cache_of(slab_base(slab));
     struct node *node = node_of(cache, slab);
-    uint64_t word, settled;
+    uint64_t word, listed;
 
     if (!node_lock(cache, node, false))
         return false;
     word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     /* Acquire: pairs with the pushes made while it was pending. */
     do
-        settled = slab_word(slab_head(word), slab_inuse(word), slab_seq(word) + 1,
-                            slab_flags(word) & ~(uint32_t)SLAB_PENDING);
-    while (!node_swap(cache, slab, &word, settled));
-    node_drop(cache, node, node_settle_lists(cache, node, slab, settled, false));
+        listed = slab_word(slab_head(word), slab_inuse(word), slab_seq(word) + 1,
+                           slab_flags(word) & ~(uint32_t)SLAB_PENDING);
+    while (!node_swap(cache, slab, &word, listed));
+    node_drop(cache, node, node_update_lists(cache, node, slab, listed, false));
     return true;
 }
 
@@ -111,13 +104,13 @@ static struct slab *node_slab_at(uint32_t page)
     return arena_meta(base, pagemap_granule(*pagemap_at(base)));
 }
 
-static void node_settle_list(struct slab *slab)
+static void node_finish_chain(struct slab *slab)
 {
     while (slab) {
         struct slab *next =
             node_slab_at(slab->deferred); /* the slab may be gone after its list work */
         struct stook_cache *cache = slab_cache_of(slab_base(slab));
-        if (!node_settle(slab))
+        if (!node_finish_pending(slab))
             node_leave(slab);
         else /* Release: the last access to the cache, which may be destroyed from here on. */
             atomic_fetch_sub_explicit(&cache->pending, 1, memory_order_release);
@@ -126,10 +119,10 @@ static void node_settle_list(struct slab *slab)
 }
 
 /* Pairs with the end of a fork: the fork finds the slabs that were left, or this thread sees that it ended. */
-static void node_settle_left(void)
+static void node_drain_left(void)
 {
     while (atomic_load_explicit(&node_left, memory_order_acquire) && !lock_forked())
-        node_settle_list(
+        node_finish_chain(
             node_slab_at(atomic_exchange_explicit(&node_left, 0, memory_order_acq_rel)));
 }
 
@@ -137,8 +130,8 @@ void node_settle_deferred(void)
 {
     struct context *context = context_self();
 
-    node_settle_list(atomic_exchange_explicit(&context->deferred, NULL, memory_order_relaxed));
-    node_settle_left();
+    node_finish_chain(atomic_exchange_explicit(&context->deferred, NULL, memory_order_relaxed));
+    node_drain_left();
 }
 
 __attribute__((cold)) bool node_wait(struct stook_cache *cache, unsigned *turns)
@@ -164,7 +157,7 @@ __attribute__((cold)) void node_adopt(struct stook_cache *cache)
         struct slab *slab = node_slab_at((uint32_t)page + 1);
         uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
         if (slab->page == page && (slab_flags(word) & SLAB_PENDING))
-            for (unsigned turn = 0; !node_settle(slab); turn++)
+            for (unsigned turn = 0; !node_finish_pending(slab); turn++)
                 lock_pause(turn); /* for a fork */
     }
 }

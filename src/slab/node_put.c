@@ -4,7 +4,6 @@
  */
 #include "slab/detached.h"
 #include "slab/mark.h"
-#include "slab/node_pending.h"
 #include "slab/node_steps.h"
 
 enum { NODE_APART = 16 }; /* objects of different slabs that are brought back one by one */
@@ -88,7 +87,7 @@ static struct slab *node_push_locked(struct stook_cache *cache, struct node *nod
     do
         pushed = node_prepare(cache, set, list, word, true);
     while (!node_swap(cache, slab, &word, pushed));
-    return node_settle_lists(cache, node, slab, pushed, nospin);
+    return node_update_lists(cache, node, slab, pushed, nospin);
 }
 
 /* Publishes a detached list.  `many`: threads that need objects during a fork find some in this slab. */

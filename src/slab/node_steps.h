@@ -17,12 +17,16 @@ static inline struct node *node_of(struct stook_cache *cache, const struct slab 
     return &cache->nodes[slab_node(slab)].node;
 }
 
+static inline unsigned node_number(const struct stook_cache *cache, const struct node *node)
+{
+    return (unsigned)((const struct cache_node *)(const void *)node - cache->nodes);
+}
+
 static inline void node_locked(struct stook_cache *cache, struct node *node)
 {
     node->took++;
     slab_counts.lists++;
-    stat_add_lock(cache, STAT_list_lock_own,
-                  (unsigned)((struct cache_node *)(void *)node - cache->nodes));
+    stat_add_lock(cache, STAT_list_lock_own, node_number(cache, node));
 }
 
 static inline bool node_lock(struct stook_cache *cache, struct node *node, bool nospin)
@@ -45,47 +49,17 @@ static inline void node_touch(const struct stook_cache *cache)
 
 /* ---- lists, under the lock ------------------------------------------------------------------ */
 
-/* The lists' lengths are looked at without the lock: relaxed atomics. */
-static inline void node_list_count(uint32_t *count, int change)
+/* The lists' lengths are read without the lock: relaxed atomics. */
+static inline void node_add(struct list *list, uint32_t *length, struct slab *slab)
 {
-    __atomic_store_n(count, *count + (uint32_t)change, __ATOMIC_RELAXED);
+    list_add(list, &slab->link);
+    __atomic_store_n(length, *length + 1, __ATOMIC_RELAXED);
 }
 
-static inline void node_add_partial(struct node *node, struct slab *slab)
-{
-    list_add(&node->partial, &slab->link);
-    node_list_count(&node->nr_partial, 1);
-}
-
-static inline void node_add_freed(struct stook_cache *cache, struct node *node, struct slab *slab)
-{
-    node_add_partial(node, slab);
-    stat_add(cache, STAT_free_add_partial, 1);
-}
-
-static inline void node_remove_partial(struct node *node, struct slab *slab)
+static inline void node_remove(uint32_t *length, struct slab *slab)
 {
     list_remove(&slab->link);
-    node_list_count(&node->nr_partial, -1);
-}
-
-static inline void node_add_empty(struct node *node, struct slab *slab)
-{
-    list_add(&node->empty, &slab->link);
-    node_list_count(&node->nr_empty, 1);
-}
-
-static inline void node_remove_empty(struct node *node, struct slab *slab)
-{
-    list_remove(&slab->link);
-    node_list_count(&node->nr_empty, -1);
-}
-
-/* Empty slabs of a node whose memory went offline are not kept: no allocation asks that node. */
-static inline bool node_is_there(const struct stook_cache *cache, const struct node *node)
-{
-    return topology_has_memory(
-        (unsigned)((const struct cache_node *)(const void *)node - cache->nodes));
+    __atomic_store_n(length, *length - 1, __ATOMIC_RELAXED);
 }
 
 /*
@@ -97,11 +71,13 @@ static inline struct slab *node_retire(struct stook_cache *cache, struct node *n
                                        struct slab *slab, bool nospin)
 {
     if (list_linked(&slab->link)) {
-        node_remove_partial(node, slab);
+        node_remove(&node->nr_partial, slab);
         stat_add(cache, STAT_free_remove_partial, 1);
     }
-    if (nospin || (node->nr_empty < cache->min_partial && node_is_there(cache, node))) {
-        node_add_empty(node, slab);
+    /* No allocation asks a node whose memory went offline. */
+    if (nospin ||
+        (node->nr_empty < cache->min_partial && topology_has_memory(node_number(cache, node)))) {
+        node_add(&node->empty, &node->nr_empty, slab);
         return NULL;
     }
     return slab;
@@ -146,10 +122,10 @@ static inline uint64_t node_emptied(const struct stook_cache *cache, uint64_t wo
 }
 
 /* After a push under the lock: the lists.  The slab, if the caller has to give it back without the lock. */
-static inline struct slab *node_settle_lists(struct stook_cache *cache, struct node *node,
+static inline struct slab *node_update_lists(struct stook_cache *cache, struct node *node,
                                              struct slab *slab, uint64_t word, bool nospin)
     LOCK_NEEDS(node->lock);
-static inline struct slab *node_settle_lists(struct stook_cache *cache, struct node *node,
+static inline struct slab *node_update_lists(struct stook_cache *cache, struct node *node,
                                              struct slab *slab, uint64_t word, bool nospin)
 {
     struct slab *gone = NULL;
@@ -158,8 +134,10 @@ static inline struct slab *node_settle_lists(struct stook_cache *cache, struct n
         return NULL;
     if (slab_inuse(word) == 0)
         gone = node_retire(cache, node, slab, nospin);
-    else if (slab_head(word) != SLAB_NONE && !list_linked(&slab->link))
-        node_add_freed(cache, node, slab);
+    else if (slab_head(word) != SLAB_NONE && !list_linked(&slab->link)) {
+        node_add(&node->partial, &node->nr_partial, slab);
+        stat_add(cache, STAT_free_add_partial, 1);
+    }
     if (gone)
         node_forget(node, gone);
     return gone;
@@ -181,5 +159,38 @@ static inline void node_drop(struct stook_cache *cache, struct node *node, struc
  */
 void node_put_rest(struct stook_cache *cache, struct slab *slab, uint32_t head, uint32_t count,
                    bool nospin);
+
+/* ---- pending slabs (node_pending.c) ---------------------------------------------------------- */
+
+/*
+ * Slabs whose list work waits, since the node's lock could not be had.  Such a slab is marked PENDING, by the thread that could not have the lock, and belongs to one place:
+ *
+ *   deferred   a list of the thread's own: it does their list work when it leaves the library (base/context.h)
+ *   left       the process's list: a fork had the lock even then.  The fork does it after its end,
+ *              or the thread that finds that there is no fork any more
+ *   parked     of a node whose lock a fork has: a few slabs, from which threads take objects.  A thread
+ *              takes one of them out, then objects from it, and parks it again
+ *
+ * Objects are freed to a pending slab as to any other, and are there for the next thread that needs one.
+ * Wherever the slab is, cache->pending counts it until its list work is done: node_wait().
+ * A forked child finds on its lists what was on them at that moment; a slab that another thread had in
+ * hand then stays pending there, uncounted, until its cache is destroyed (node_adopt()).
+ */
+/* Onto the thread's list. */
+void node_defer(struct slab *slab);
+
+/* Parks the slab, or defers it, where no fork has the lock any more.  If there is no place left, one with
+ * `many` free objects takes another's. */
+void node_park(struct node *node, struct slab *slab, bool many);
+/* A parked slab, now this thread's alone; or NULL. */
+struct slab *node_unpark(struct node *node, unsigned i);
+
+/* The caller has just marked the slab as pending: it is counted before the call that frees to it returns. */
+static inline void node_pend(struct stook_cache *cache, struct node *node, struct slab *slab,
+                             bool many)
+{
+    atomic_fetch_add_explicit(&cache->pending, 1, memory_order_relaxed);
+    node_park(node, slab, many);
+}
 
 #endif

@@ -76,22 +76,30 @@ __attribute__((cold)) void wrong_free(const struct stook_cache *cache, const voi
     wrong_found(&finding);
 }
 
+static struct debug_finding wrong_object(const struct stook_cache *cache, const struct slab *slab,
+                                         uint32_t index, enum debug_what what)
+{
+    const void *object = slab_object(cache, slab, index);
+
+    return (struct debug_finding){.what = what,
+                                  .done = DEBUG_REFUSED,
+                                  .cache = cache,
+                                  .slab = slab,
+                                  .object = object,
+                                  .at = object,
+                                  .index = index};
+}
+
 __attribute__((cold)) void wrong_mark(const struct stook_cache *cache, const struct slab *slab,
                                       uint32_t index)
 {
-    const void *object = slab_object(cache, slab, index);
     uint32_t objects =
         slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
     uint32_t value = cache->layout.marks ? mark_bytes(slab)[index] : *slab_link(cache, slab, index);
     uint32_t next = slab_encode(cache, index, (uint16_t)value);
     bool free = cache->layout.marks ? value == MARK_FREE : next < objects || next == SLAB_NONE;
-    const struct debug_finding finding = {.what = free ? DEBUG_DOUBLE_FREE : DEBUG_MARK,
-                                          .done = DEBUG_REFUSED,
-                                          .cache = cache,
-                                          .slab = slab,
-                                          .object = object,
-                                          .at = object,
-                                          .index = index};
+    struct debug_finding finding =
+        wrong_object(cache, slab, index, free ? DEBUG_DOUBLE_FREE : DEBUG_MARK);
 
     wrong_found(&finding);
 }
@@ -99,36 +107,26 @@ __attribute__((cold)) void wrong_mark(const struct stook_cache *cache, const str
 __attribute__((cold)) void wrong_link(const struct stook_cache *cache, const struct slab *slab,
                                       uint32_t index, uint32_t next, uint32_t objects)
 {
-    const struct debug_finding finding = {
-        .what = DEBUG_LINK,
-        .done = DEBUG_QUARANTINED,
-        .cache = cache,
-        .slab = slab,
-        .object = index < objects ? slab_object(cache, slab, index) : NULL,
-        .at = index < objects ? (const void *)slab_link(cache, slab, index) : NULL,
-        .index = index,
-        .value = next,
-        .objects = objects};
+    struct debug_finding finding = wrong_object(cache, slab, index, DEBUG_LINK);
 
+    finding.done = DEBUG_QUARANTINED;
+    finding.at = slab_link(cache, slab, index);
+    finding.value = next;
+    finding.objects = objects;
+    if (index >= objects)
+        finding.object = finding.at = NULL;
     wrong_found(&finding);
 }
 
 __attribute__((cold)) void wrong_count(const struct stook_cache *cache, const struct slab *slab,
                                        uint32_t head, uint32_t inuse, uint32_t count)
 {
-    const void *object = slab_object(cache, slab, head);
-    const struct debug_finding finding = {.what = DEBUG_DOUBLE_FREE,
-                                          .done = DEBUG_ABORTED,
-                                          .cache = cache,
-                                          .slab = slab,
-                                          .object = object,
-                                          .at = object,
-                                          .index = head,
-                                          .value = inuse,
-                                          .objects = count,
-                                          .text =
-                                              "is freed twice (its slab has fewer objects in use)"};
+    struct debug_finding finding = wrong_object(cache, slab, head, DEBUG_DOUBLE_FREE);
 
+    finding.done = DEBUG_ABORTED;
+    finding.value = inuse;
+    finding.objects = count;
+    finding.text = "is freed twice (its slab has fewer objects in use)";
     wrong_found(&finding);
     abort();
 }

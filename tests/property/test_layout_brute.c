@@ -340,16 +340,12 @@ static void fail_at(const struct layout_request *r, const char *what)
              r->element[2], r->element[3], what);
 }
 
-static double each(const struct cost *cost, unsigned less)
-{
-    return (double)(cost->bytes - less) / (double)cost->objects;
-}
-
 /* The planner's layout of a request against the search. */
 static void compare(const struct layout_request *request)
 {
-    unsigned shift = request->page_shift ? request->page_shift - 12 : 0, order, natural, common;
-    struct cost chosen, first, other;
+    unsigned natural;
+    uint64_t bytes;
+    struct cost chosen;
     struct policy policy;
     struct object o;
     struct layout l;
@@ -361,36 +357,19 @@ static void compare(const struct layout_request *request)
     if ((what = drawn(&l, request)))
         fail_at(request, what);
     read_object(&o, request);
-    order = l.order;
     natural = natural_order(&o, &bound);
     assert_true(natural < ORDERS);
+    if (l.order != natural)
+        fail_at(request, "another order than the one without columns");
     policy = policy_of(&o, natural, bound);
-    first = cheapest(&o, bytes_of(&o, natural), &policy);
-    policy = policy_of(&o, order, bound);
-    chosen = order == natural ? first : cheapest(&o, bytes_of(&o, order), &policy);
+    chosen = cheapest(&o, bytes_of(&o, natural), &policy);
     if (!chosen.found)
         fail_at(request, "the search finds no such layout");
-    other = (struct cost){true, bytes_of(&o, order) + layout_meta(&l, false, true), l.objects};
-    if (other.bytes * chosen.objects != chosen.bytes * other.objects) {
-        print_error("%g bytes an object, the search has %g\n", each(&other, 0), each(&chosen, 0));
-        fail_at(request, "bytes that could be saved in this order");
-    }
-    if (each(&chosen, 0) > each(&first, 0) * (1 + 1e-12))
-        fail_at(request, "an order that costs more than the one without columns");
-    common = (request->wishes & LAYOUT_DENSE ? 4 : 5) > shift
-                 ? (request->wishes & LAYOUT_DENSE ? 4 : 5) - shift
-                 : 0;
-    for (unsigned i = 0; i + shift <= 8 && o.columns > 0; i++) {
-        double worth = 1 + (i > natural ? i - natural : 0) / 1024.0;
-        double taken = 1 + (order > natural ? order - natural : 0) / 1024.0;
-        if (i == order || (request->orders && !(request->orders & 1u << i)) ||
-            bytes_of(&o, i) < o.stride || (bound && natural <= common && i > common))
-            continue;
-        policy = policy_of(&o, i, bound);
-        other = cheapest(&o, bytes_of(&o, i), &policy);
-        if (other.found && each(&other, 0) <= each(&first, 0) &&
-            each(&other, DESCRIPTOR) * worth < each(&chosen, DESCRIPTOR) * taken * (1 - 1e-9))
-            fail_at(request, "another order costs less in sum");
+    bytes = bytes_of(&o, natural) + layout_meta(&l, false, true);
+    if (bytes * chosen.objects != chosen.bytes * l.objects) {
+        print_error("%g bytes an object, the search has %g\n", (double)bytes / l.objects,
+                    (double)chosen.bytes / (double)chosen.objects);
+        fail_at(request, "bytes that could be saved");
     }
 }
 

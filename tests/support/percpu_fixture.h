@@ -20,6 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The sections of one object. */
+#define slot_pop(offset, object) (slot_pop_bulk(offset, object, 1) == 1)
+#define slot_push(offset, object) (slot_push_bulk(offset, &(void *){object}, 1) == 1)
+
 static unsigned fixture_cpu[64], fixture_cpus; /* the CPUs this process may run on */
 
 static inline void fixture_start(void)

@@ -6,7 +6,7 @@
  */
 #include "base/settings.h"
 #include "sheaf/barn.h"
-#include "slab/nodes.h"
+#include "slab/node.h"
 #include "support/check.h"
 #include "support/random.h"
 #include "support/topology_child.h"

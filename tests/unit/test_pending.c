@@ -4,7 +4,7 @@
  * A slab whose list work another thread is about to do, after a fork or a handler: a thread that destroys or shrinks
  * the cache waits for it.  A forked child, where that thread is not, does the work itself.
  */
-#include "slab/node_pending.h"
+#include "slab/node_steps.h"
 
 #include "base/context.h"
 #include "slab/node.h"

@@ -200,13 +200,8 @@ void plan_why(const struct plan *plan, unsigned which, char *text, size_t size)
 
 void plan_why_order(const struct plan *plan, char *text, size_t size)
 {
-    unsigned order = plan->chosen.layout.order, without = plan->without.layout.order;
-
-    if (plan->options->order != PLAN_ORDER_AUTO)
-        snprintf(text, size, "asked for");
-    else if (order == without)
-        snprintf(text, size, "as without columns: least waste at the end, 0.1 %% for each order");
-    else
-        snprintf(text, size, "%u without columns; with them this one costs fewer bytes an object",
-                 without);
+    snprintf(text, size, "%s",
+             plan->options->order != PLAN_ORDER_AUTO
+                 ? "asked for"
+                 : "as without columns: least waste at the end, 0.1 % for each order");
 }

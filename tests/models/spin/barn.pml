@@ -184,7 +184,7 @@ missed:
     done++
 }
 
-/* code: src/sheaf/barn.c barn_fit | if (barn_keeps(cache, empty) && left < barn->full_limit + BARN_EMPTY_MORE) */
+/* code: src/sheaf/barn.c barn_fit | barn_cut(cache, barn, barn->full_limit, barn->full_limit + BARN_EMPTY_MORE) */
 proctype changer(byte me)
 {
     byte n, s, worn = NONE;

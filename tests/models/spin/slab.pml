@@ -53,7 +53,7 @@ byte done;
     }
 #define SAME (head == h && inuse == u && pending == p)
 
-/* code: src/slab/node_steps.h node_add_partial | list_add(&node->partial, &slab->link) */
+/* code: src/slab/node_steps.h node_add | list_add(list, &slab->link) */
 #define ADD_PARTIAL()                                                                              \
     atomic {                                                                                       \
         assert(!removing);                                                                         \
@@ -75,7 +75,7 @@ byte done;
     :: else                                                                                        \
     fi
 
-/* code: src/slab/node_steps.h node_settle_lists | if (slab_flags(word) & SLAB_PENDING) */
+/* code: src/slab/node_steps.h node_update_lists | if (slab_flags(word) & SLAB_PENDING) */
 inline settle_lists(count, flag)
 {
     if
@@ -86,7 +86,7 @@ inline settle_lists(count, flag)
     fi
 }
 
-/* code: src/slab/node_pending.c node_settle | slab_flags(word) & ~(uint32_t)SLAB_PENDING) */
+/* code: src/slab/node_pending.c node_finish_pending | slab_flags(word) & ~(uint32_t)SLAB_PENDING) */
 inline settle()
 {
     LOCK();
@@ -157,7 +157,7 @@ inline publish(o)
     od;
     if
     :: mine -> settle_lists(u - 1, p); DROP(); UNMAKE()
-    :: !mine && defer -> settle() /* when the thread leaves the library: code: src/slab/node_pending.c node_settle_list | node_settle(slab) */
+    :: !mine && defer -> settle() /* when the thread leaves the library: code: src/slab/node_pending.c node_finish_chain | node_finish_pending(slab) */
 #ifdef REF002
     :: !mine && !defer && h == N && !p -> ADD_PARTIAL()
 #endif
@@ -200,14 +200,14 @@ proctype taker(bool nospin)
 #ifdef DROP_EARLY
             locked = false;
 #endif
-            /* code: src/slab/node.c node_take_lists | node_remove_partial(node, slab) */
+            /* code: src/slab/node.c node_take_lists | node_remove(&node->nr_partial, slab) */
             atomic { on_partial = false; removing = false };
 #ifdef DROP_EARLY
             LOCK();
 #endif
             first = h;
             count = N - u
-        :: on_empty -> /* code: src/slab/node.c node_take_empty | node_remove_empty(node, slab) */
+        :: on_empty -> /* code: src/slab/node.c node_take_empty | node_remove(&node->nr_empty, slab) */
             on_empty = false;
             assert(!gone && inuse == 0);
             d_step { head = N; inuse = N; link[0] = 1; link[1] = 2; link[2] = N };

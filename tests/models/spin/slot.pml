@@ -103,7 +103,7 @@ aborted: /* a bounded number of tries: an operation is one turn */
 
 slow_free:
     if
-    :: true -> /* straight to the slab.  code: src/sheaf/slot_free.c slot_free | slot_free_direct(cache, objects + put, n - put, nospin) */
+    :: true -> /* straight to the slab.  code: src/sheaf/slot_free.c slot_free | node_put(cache, objects + put, n - put, nospin) */
         d_step { assert(out[have] && !pool[have]); out[have] = false; pool[have] = true; have = OBJECTS };
         goto again
     :: true -> goto close
@@ -245,7 +245,7 @@ proctype taker()
         spare = NONE;
         /* code: src/sheaf/slot_drain.c slot_drain_some | slot_open(slot, fenced ? SHEAF_NONE : main) */
         main_ = NONE;
-        /* code: src/sheaf/slot_drain.c slot_flush_taken | sheaf_flush(cache, chain, false) */
+        /* code: src/sheaf/slot_drain.c slot_flush_taken | sheaf_drop(cache_table[chain->capacity], chain, false) */
         if
         :: m < NONE ->
 #ifndef EARLY_READ
