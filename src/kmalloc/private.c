@@ -220,7 +220,8 @@ void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *sl
 
 bool stook_private_is_marked(const struct stook_cache *cache)
 {
-    return !(cache->flags & (CACHE_DEBUG | CACHE_HARDENED));
+    return (cache->flags & (CACHE_MALLOC | CACHE_SHADOW)) &&
+           !(cache->flags & (CACHE_DEBUG | CACHE_HARDENED));
 }
 
 void stook_private_freed(const struct stook_cache *cache, const void *object, const char *call,

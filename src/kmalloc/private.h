@@ -94,7 +94,8 @@ STOOK_API void *stook_private_alloc(struct stook_cache *cache, size_t size, size
  * malloc's mark of an object that it has freed: its second word is the key of the view xor its address.  What
  * malloc hands out has none, so a free that finds it is the second one, whatever came between.  The first
  * word is not taken: a small object that is back in its slab has its link there.  Objects of debug caches, and
- * hardened ones that are filled or held back, have no marks: their bytes are checked as they are.
+ * hardened ones that are filled or held back, have no marks: their bytes are checked as they are.  Nor do objects of
+ * other caches than malloc's: what hands them out again leaves their words as they are.
  */
 static inline uint64_t *stook_private_mark(const void *object)
 {

@@ -438,7 +438,8 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
 static bool class_is_freed(const struct stook_cache *cache, const void *object, const char *call,
                            bool is_free)
 {
-    if (__builtin_expect(*stook_private_mark(object) != fast_marked(object), 1))
+    if (!stook_private_is_marked(cache) ||
+        __builtin_expect(*stook_private_mark(object) != fast_marked(object), 1))
         return false;
     stook_private_freed(cache, object, call, is_free);
     return true;
