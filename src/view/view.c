@@ -2,7 +2,6 @@
 /* view.c - the note and the tables that view.def describes, as constant data. */
 #include "view/view.h"
 
-#include "base/settings.h"
 #include "cache/cache_list.h"
 #include "charge/group_table.h"
 #include "debug/depot.h"
