@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * find.c - which caches there are, whose an object is, and which objects of a cache are live.
+ * find.c - which caches there are, whose an object is, which objects of a cache are live, and checks of whole caches.
+ *
+ * A full slab is on no list, so only the page map has all slabs.  A thread that frees a slab clears its entries first and
+ * then takes its zone's lock.  So under that lock a slab that has an entry has its descriptor, too.
  */
 #include "base/cancel.h"
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
 #include "cache/pin.h"
-#include "watch/walk.h"
+#include "debug/slabs.h"
+#include "harden/quarantine.h"
+#include "page/zone.h"
+#include "slab/mark.h"
+#include "slab/slab.h"
 
 #include <errno.h>
 #include <string.h>
@@ -91,6 +98,68 @@ int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), void *arg)
     return 0;
 }
 
+/* ---- live objects ----------------------------------------------------------------------------- */
+
+/* Where a walk is, and the slab that it has come to. */
+struct walk {
+    struct stook_cache *cache;
+    size_t page; /* the next page to visit, in the window */
+    char *base;  /* of the slab: its first object */
+    uint32_t objects;
+    uint64_t out[(STOOK_SLAB_OBJECTS_MAX + 63) / 64]; /* a bit an object: it is out of its slab */
+};
+
+/* Marks are written by the threads that move objects, without a lock: what is in motion may be either. */
+__attribute__((no_sanitize("thread"))) static bool walk_read(struct walk *walk,
+                                                             const struct slab *slab, uint64_t word)
+{
+    bool any = false;
+
+    walk->base = slab_first(walk->cache, slab);
+    walk->objects = slab_objects(walk->cache, word);
+    memset(walk->out, 0, (walk->objects + 63) / 64 * sizeof(walk->out[0]));
+    for (uint32_t i = 0; i < walk->objects; i++)
+        if (mark_is_out(walk->cache, slab, i) && quarantine_is_live(walk->cache, slab, i)) {
+            walk->out[i / 64] |= (uint64_t)1 << i % 64;
+            any = true;
+        }
+    return any;
+}
+
+/* The slab that begins at this page, if one does.  The marks of an empty slab are not valid. */
+static bool walk_slab(struct walk *walk, size_t page)
+{
+    char *base = (char *)pagemap.base + (page << PAGE_SHIFT);
+    struct zone *zone = &zone_all.zone[pagemap_zone(base)];
+    bool any = false;
+    uint32_t entry;
+
+    lock_take(&zone->lock, LOCK_ARENA);
+    entry = __atomic_load_n(&pagemap.entry[page], __ATOMIC_ACQUIRE);
+    if (pagemap_cache(entry) == walk->cache->index) {
+        const struct slab *slab = slab_at(base, entry);
+        uint64_t word = atomic_load_explicit(&slab->state, memory_order_acquire);
+        if (slab->page == page && slab_inuse(word) > 0)
+            any = walk_read(walk, slab, word);
+    }
+    lock_drop(&zone->lock, LOCK_ARENA);
+    return any;
+}
+
+/* The next slab with an object out of it; false: there is none.  Inside the library, without locks. */
+static bool walk_next(struct walk *walk)
+{
+    size_t end = slab_pages_end(), page = walk->page;
+
+    while ((page = slab_search(walk->cache, page, end)) < end)
+        if (walk_slab(walk, page++)) {
+            walk->page = page;
+            return true;
+        }
+    walk->page = end;
+    return false;
+}
+
 /* Every object of the slab that is out; true: fn says that it is enough.  Outside of the library. */
 static bool find_objects(const struct walk *walk, int (*fn)(void *object, void *arg), void *arg)
 {
@@ -105,7 +174,7 @@ static bool find_objects(const struct walk *walk, int (*fn)(void *object, void *
 
 int stook_cache_walk(struct stook_cache *cache, int (*fn)(void *object, void *arg), void *arg)
 {
-    struct walk walk;
+    struct walk walk = {.cache = cache};
     bool enough = false;
 
     if (!STOOK_ENCODED) {
@@ -116,7 +185,6 @@ int stook_cache_walk(struct stook_cache *cache, int (*fn)(void *object, void *ar
         return -1;
     (void)cache_drain(cache,
                       false); /* what CPUs and barns have is out of its slab, and no user's */
-    walk_begin(&walk, cache);
     while (!enough && walk_next(&walk)) {
         int cancel;
         context_leave();
@@ -127,4 +195,31 @@ int stook_cache_walk(struct stook_cache *cache, int (*fn)(void *object, void *ar
     }
     context_leave();
     return 0;
+}
+
+/* ---- checks ----------------------------------------------------------------------------------- */
+
+static int validate_add(struct stook_cache *cache, void *arg)
+{
+    long errors = stook_cache_validate(cache);
+
+    if (errors > 0)
+        *(long *)arg += errors;
+    return 0;
+}
+
+long stook_cache_validate(struct stook_cache *cache)
+{
+    long errors = 0;
+
+    if (!cache)
+        return stook_cache_each(validate_add, &errors) == 0 ? errors : -1;
+    if (context_enter()) {
+        context_leave();
+        errno = EDEADLK;
+        return -1;
+    }
+    errors = (long)slabs_validate(cache);
+    context_leave();
+    return errors;
 }
