@@ -49,6 +49,7 @@ bool stook_private_start(unsigned interface, const char *version, void (*make)(v
     if (!init_once())
         return false;
     if (once_begin(&once)) {
+        stook_private_limit();
         make();
         once_end(&once);
     }
@@ -61,6 +62,9 @@ void stook_private_view(struct stook_private_view *view)
     view->rseq_offset = percpu.rseq_offset;
     view->base = pagemap.middle;
     view->entries = pagemap_at((void *)pagemap.middle);
+    view->tokens = setting_number(SETTING_HARDEN) & SETTING_HARDEN_TOKENS;
+    view->canary = setting_number(SETTING_HARDEN) & SETTING_HARDEN_QUARANTINE ? CACHE_CANARY : 0;
+    view->perturb = (unsigned char)setting_number(SETTING_PERTURB);
     view->key = 0;
     for (unsigned i = 0; i < sizeof(view->key) / sizeof(uint16_t); i++)
         view->key = view->key << 16 | cache_secret();
@@ -563,21 +567,6 @@ void stook_private_limit(void)
         report_fatal("STOOK_LIMIT=%zu: no address space for groups", limit);
     /* Before its first stock. */
     atomic_store_explicit(&group_stocks.plain, account_process, memory_order_relaxed);
-}
-
-bool stook_private_tokens(void)
-{
-    return setting_number(SETTING_HARDEN) & SETTING_HARDEN_TOKENS;
-}
-
-size_t stook_private_canary(void)
-{
-    return setting_number(SETTING_HARDEN) & SETTING_HARDEN_QUARANTINE ? CACHE_CANARY : 0;
-}
-
-unsigned char stook_private_perturb(void)
-{
-    return (unsigned char)setting_number(SETTING_PERTURB);
 }
 
 bool stook_private_deepbind(void)

@@ -21,7 +21,7 @@
  * has come back (base/once.h).  The first call.  It says which both are, and aborts, if malloc's `interface` is
  * another one: that is the number of what is declared here, which grows with every change.
  */
-#define STOOK_PRIVATE_INTERFACE 8u
+#define STOOK_PRIVATE_INTERFACE 9u
 STOOK_API bool stook_private_start(unsigned interface, const char *version, void (*make)(void));
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
@@ -31,6 +31,10 @@ struct stook_private_view {
     uintptr_t base;          /* of what all objects lie in */
     const uint32_t *entries; /* the page map: the low 16 bits are the cache's index */
     uint64_t key;            /* of malloc's marks: random */
+    size_t
+        canary; /* bytes behind each object of malloc's classes that are not the user's (slab/cache.h) */
+    bool tokens; /* STOOK_HARDEN has "tokens": malloc has caches of its own for each partition */
+    unsigned char perturb; /* MALLOC_PERTURB_ */
 };
 STOOK_API void stook_private_view(struct stook_private_view *view);
 
@@ -77,10 +81,6 @@ static inline unsigned stook_private_partition(const void *from)
     return (unsigned)(place * 0x9e3779b97f4a7c15u >> 60);
 }
 
-/* Bytes behind each object of malloc's classes that are not the user's (slab/cache.h). */
-STOOK_API size_t stook_private_canary(void);
-/* STOOK_HARDEN has "tokens": malloc has caches of its own for each partition. */
-STOOK_API bool stook_private_tokens(void);
 static inline const void *stook_private_from(const void *address, enum stook_private_call call)
 {
     return (const void *)((uintptr_t)address | (uintptr_t)call << STOOK_PRIVATE_CALL_SHIFT);
@@ -172,9 +172,6 @@ STOOK_API void stook_private_totals(struct stook_private_totals *totals);
  * classes and of large objects.  Before the first class, and at the start of a process, so that it finds the group.
  */
 STOOK_API void stook_private_limit(void);
-
-/* MALLOC_PERTURB_. */
-STOOK_API unsigned char stook_private_perturb(void);
 
 /* STOOK_DEEPBIND=keep. */
 STOOK_API bool stook_private_deepbind(void);

@@ -298,16 +298,15 @@ void class_make(void)
     struct stook_private_view view;
 
     stook_private_view(&view);
-    stook_private_limit();
     fast.slots = (uintptr_t)view.areas;
     fast.rseq_offset = view.rseq_offset;
     fast.base = view.base;
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
     fast.key = view.key;
-    class_is_parted = stook_private_tokens();
-    class_canary = stook_private_canary();
-    if (class_is_parted)
-        class_closed |= CLASS_PARTED;
+    class_is_parted = view.tokens;
+    class_canary = view.canary;
+    class_byte = view.perturb; /* as glibc's malloc does: test suites set it */
+    class_closed |= (view.tokens ? CLASS_PARTED : 0u) | (view.perturb ? CLASS_PERTURBED : 0u);
     for (unsigned i = 0; i < SIZES_CLASSES; i++)
         if (class_is_first(i) && !class_add(0, i))
             report_fatal("malloc cannot start: no memory for the size classes");
