@@ -187,7 +187,8 @@ LOCK_UNCHECKED struct stook_cache *stook_private_cache(const char *name, size_t 
     return cache;
 }
 
-struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t *slot_offset)
+struct stook_cache *stook_private_class(const char *name, size_t size, uint64_t *starts,
+                                        struct stook_private_slab *slab)
 {
     struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8,
                                     .flags = CACHE_MALLOC | CACHE_SIZED | STOOK_CACHE_ADAPTIVE};
@@ -200,7 +201,15 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
     private_add_class(cache);
     if (cache->flags & (CACHE_DEBUG | CACHE_HARDENED))
         accounted_malloc_debug();
-    *slot_offset = percpu_offset(cache->index);
+    cache->start = &starts[cache->index];
+    *slab = (struct stook_private_slab){
+        .slot_offset = percpu_offset(cache->index),
+        .bytes = (size_t)PAGE_SIZE << cache->layout.order,
+        .stride = cache->layout.stride,
+        /* With none no address is a start, for malloc's fast test: what begins behind a lead it does not know, and
+         * it would mark objects. */
+        .objects =
+            cache->layout.lead || !stook_private_is_marked(cache) ? 0 : cache->layout.objects};
     if (account_process) { /* before its first object */
         cache->account.owner = account_process;
         /* What is handed out, as of large objects; without zones. */
@@ -209,17 +218,6 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
         stat_close(cache, CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER, true);
     }
     return cache;
-}
-
-void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *slab, uint64_t *start)
-{
-    cache->start = start;
-    slab->bytes = (size_t)PAGE_SIZE << cache->layout.order;
-    slab->stride = cache->layout.stride;
-    /* With none no address is a start, for malloc's fast test: what begins behind a lead it does not know, and
-     * it would mark objects. */
-    slab->objects =
-        cache->layout.lead || !stook_private_is_marked(cache) ? 0 : cache->layout.objects;
 }
 
 bool stook_private_is_marked(const struct stook_cache *cache)

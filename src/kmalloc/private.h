@@ -51,16 +51,14 @@ STOOK_API void stook_private_on_growing(void (*fn)(size_t bytes));
 STOOK_API bool stook_private_class_begin(void);
 STOOK_API void stook_private_class_end(void);
 
-/* A size class; NULL with errno.  *slot_offset: of its slots in an area. */
-STOOK_API struct stook_cache *stook_private_class(const char *name, size_t size,
-                                                  uintptr_t *slot_offset);
-
-/* A slab of the preferred order.  *start becomes 0 before a slab of another order hands out an object. */
+/* A size class; NULL with errno.  *slab: what malloc's fast path knows of it.  The word of its index in `starts` becomes 0
+ * before a slab of another order than the preferred one hands out an object. */
 struct stook_private_slab {
-    size_t bytes, stride, objects;
+    uintptr_t slot_offset;         /* of its slots in an area */
+    size_t bytes, stride, objects; /* of a slab of the preferred order */
 };
-STOOK_API void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *slab,
-                                  uint64_t *start);
+STOOK_API struct stook_cache *stook_private_class(const char *name, size_t size, uint64_t *starts,
+                                                  struct stook_private_slab *slab);
 
 /* Which calls belong together: a debug cache reports an object that is freed by another one. */
 enum stook_private_call {

@@ -226,23 +226,20 @@ static struct stook_cache *class_add(unsigned partition, unsigned class)
 {
     struct stook_private_slab slab;
     char name[CLASS_NAME];
-    uintptr_t offset;
-    uint64_t *start;
     struct stook_cache *cache;
 
     class_name(name, sizes_of(class), partition);
-    cache = stook_private_class(name, sizes_of(class), &offset);
+    cache = stook_private_class(name, sizes_of(class), fast_start, &slab);
     if (!cache)
         return NULL;
-    start = &fast_start[offset >> FAST_SLOT_SHIFT];
-    stook_private_slab(cache, &slab, start);
-    __atomic_store_n(start, starts_word(slab.bytes, slab.stride, slab.objects), __ATOMIC_RELAXED);
+    __atomic_store_n(&fast_start[slab.slot_offset >> FAST_SLOT_SHIFT],
+                     starts_word(slab.bytes, slab.stride, slab.objects), __ATOMIC_RELAXED);
     if (partition == 0) {
-        (void)__atomic_exchange_n(&class_slot[class], (const void *)(fast.slots + offset),
+        (void)__atomic_exchange_n(&class_slot[class], (const void *)(fast.slots + slab.slot_offset),
                                   __ATOMIC_SEQ_CST);
         class_show_from(class, class + 1);
     } else {
-        class_more_slot[partition - 1][class] = (const void *)(fast.slots + offset);
+        class_more_slot[partition - 1][class] = (const void *)(fast.slots + slab.slot_offset);
     }
     __atomic_store_n(class_at(partition, class), cache, __ATOMIC_RELEASE);
     return cache;

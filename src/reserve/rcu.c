@@ -58,20 +58,20 @@ bool rcu_is_set(void)
 
 /* ---- to the RCU and back -------------------------------------------------------------------- */
 
-/* Gives a sheaf the cache's present capacity.  NULL: it cannot have that, and its objects and itself were freed. */
-static struct sheaf *rcu_restore(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
+/* Returns a sheaf to the barn with the cache's present capacity; if it cannot have that, frees its objects and itself. */
+static void rcu_return(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin)
 {
     uint32_t capacity = cache_capacity(cache);
 
     if (capacity > 0 && capacity <= sheaf_room(sheaf) && sheaf->size <= capacity) {
         sheaf->capacity = capacity;
-        return sheaf;
+        barn_return(cache, node, sheaf, nospin);
+        barn_shed(cache, node, nospin);
+        return;
     }
-    if (sheaf->size > 0)
-        sheaf_flush(cache, sheaf, nospin);
+    sheaf_flush(cache, sheaf, nospin);
     sheaf_free(sheaf, nospin);
     stat_add(cache, STAT_sheaf_free, 1);
-    return NULL;
 }
 
 /*
@@ -98,20 +98,6 @@ static unsigned rcu_sort(struct stook_cache *cache, unsigned node, struct sheaf 
     sheaf->size = own;
     slot_free(cache, sheaf->object + own, n - own, nospin);
     return node;
-}
-
-static void rcu_bring_back(struct stook_cache *cache, struct sheaf *sheaf, unsigned node,
-                           bool nospin)
-{
-    node = rcu_sort(cache, node, sheaf, nospin);
-    sheaf = rcu_restore(cache, sheaf, nospin);
-    if (sheaf && sheaf->size == 0) {
-        barn_put_empty(cache, node, sheaf, nospin);
-    } else if (sheaf && !barn_put_full(cache, node, sheaf, NULL, nospin)) {
-        sheaf_flush(cache, sheaf, nospin);
-        barn_put_empty(cache, node, sheaf, nospin);
-        barn_shed(cache, node, nospin);
-    }
 }
 
 /* Poisons objects of debug caches and fills those of hardened ones, since no reader has them any more. */
@@ -152,7 +138,8 @@ static void rcu_done(struct stook_rcu_head *head)
         rcu_single_free(sheaf, nested);
     } else {
         rcu_readers_gone(cache, sheaf->object, sheaf->size);
-        rcu_bring_back(cache, sheaf, node, nested);
+        node = rcu_sort(cache, node, sheaf, nested);
+        rcu_return(cache, node, sheaf, nested);
     }
     context_leave();
     errno = saved;
@@ -211,14 +198,6 @@ static struct sheaf *rcu_sheaf(struct stook_cache *cache, unsigned node, bool no
     return sheaf;
 }
 
-static void rcu_sheaf_back(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
-                           bool nospin)
-{
-    sheaf = rcu_restore(cache, sheaf, nospin);
-    if (sheaf)
-        barn_put_empty(cache, node, sheaf, nospin);
-}
-
 /*
  * Puts an object into this CPU's rcu sheaf if the section could not: there is no sheaf, or this is its last
  * object.  A sheaf is fetched before the slot is closed to install it.  A full sheaf goes onto the stack before
@@ -258,7 +237,7 @@ static bool rcu_put(struct stook_cache *cache, void *object, bool nospin, bool *
             break;
     }
     if (fresh)
-        rcu_sheaf_back(cache, node, fresh, nospin);
+        rcu_return(cache, node, fresh, nospin);
     return put;
 }
 

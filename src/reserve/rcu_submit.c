@@ -94,11 +94,11 @@ bool rcu_outside(void (*function)(void))
 
 void rcu_batch_init(struct sheaf *sheaf, uint32_t capacity, uint32_t node)
 {
-    struct rcu_batch *ride = (struct rcu_batch *)(void *)&sheaf->object[capacity];
+    struct rcu_batch *batch = (struct rcu_batch *)(void *)&sheaf->object[capacity];
 
     sheaf->capacity = capacity;
-    ride->node = node;
-    ride->capacity = capacity;
+    batch->node = node;
+    batch->capacity = capacity;
 }
 
 static __thread struct {

@@ -44,21 +44,6 @@ const struct view_name view_names[] __attribute__((used, section(VIEW_SECTION)))
 #undef VIEW_ARRAY
 #undef VIEW_CONSTANT
 
-/* Each name fits, its end included. */
-#define VIEW_FITS(name) _Static_assert(sizeof(name) <= VIEW_NAME_MAX, "a name is too long");
-#define VIEW_VARIABLE(variable)                                                                    \
-    _Static_assert(sizeof(#variable) <= VIEW_VARIABLE_MAX, "a name is too long");
-#define VIEW_TYPE(name, type) VIEW_FITS(#name)
-#define VIEW_FIELD(name, type, field) VIEW_FITS(#name "." #field)
-#define VIEW_ARRAY(name, type, field) VIEW_FITS(#name "." #field)
-#define VIEW_CONSTANT(name) VIEW_FITS(#name)
-#include "view/view.def"
-#undef VIEW_VARIABLE
-#undef VIEW_TYPE
-#undef VIEW_FIELD
-#undef VIEW_ARRAY
-#undef VIEW_CONSTANT
-
 /*
  * The rest is written in assembly, for C has no constant that is the difference of two places.  A variable is 8 bytes
  * and a name of 24; `1:` is where its name begins.
