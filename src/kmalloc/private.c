@@ -201,7 +201,8 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uint64_t 
     private_add_class(cache);
     if (cache->flags & (CACHE_DEBUG | CACHE_HARDENED))
         accounted_malloc_debug();
-    cache->start = &starts[cache->index];
+    if (starts)
+        cache->start = &starts[cache->index];
     *slab = (struct stook_private_slab){
         .slot_offset = percpu_offset(cache->index),
         .bytes = (size_t)PAGE_SIZE << cache->layout.order,

@@ -51,8 +51,8 @@ STOOK_API void stook_private_on_growing(void (*fn)(size_t bytes));
 STOOK_API bool stook_private_class_begin(void);
 STOOK_API void stook_private_class_end(void);
 
-/* A size class; NULL with errno.  *slab: what malloc's fast path knows of it.  The word of its index in `starts` becomes 0
- * before a slab of another order than the preferred one hands out an object. */
+/* A size class; NULL with errno.  *slab: what malloc's fast path knows of it.  The word of its index in `starts`, if
+ * there are any, becomes 0 before a slab of another order than the preferred one hands out an object. */
 struct stook_private_slab {
     uintptr_t slot_offset;         /* of its slots in an area */
     size_t bytes, stride, objects; /* of a slab of the preferred order */

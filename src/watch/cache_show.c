@@ -5,8 +5,8 @@
  */
 #include "base/context.h"
 #include "base/grow.h"
+#include "base/init.h"
 #include "cache/cache_list.h"
-#include "cache/pin.h"
 #include "debug/flags.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
@@ -366,9 +366,21 @@ static void cache_show_json_items(struct writer *w, struct stook_cache *cache, u
     }
 }
 
-static void cache_show_json(struct writer *w, struct stook_cache *cache)
+struct cache_show_document {
+    struct writer writer;
+    const struct stook_cache *only; /* NULL: all */
+    bool some;
+};
+
+static int cache_show_json(struct stook_cache *cache, void *arg)
 {
-    writer_print(w, "{\"name\": ");
+    struct cache_show_document *document = arg;
+    struct writer *w = &document->writer;
+
+    if (document->only && document->only != cache)
+        return 0;
+    writer_print(w, document->some ? ",\n  {\"name\": " : "\n  {\"name\": ");
+    document->some = true;
     writer_json(w, cache->name);
     writer_print(w, ", \"internal\": %s,\n   \"attributes\": {",
                  cache->flags & CACHE_INTERNAL ? "true" : "false");
@@ -376,63 +388,25 @@ static void cache_show_json(struct writer *w, struct stook_cache *cache)
     writer_print(w, "},\n   \"counters\": {");
     cache_show_json_items(w, cache, 0, STAT_EVENTS);
     writer_print(w, "}}");
-}
-
-/* The cache of a number, pinned: destroying it waits until it is written. */
-static struct stook_cache *cache_show_pin(struct pin *pin, unsigned number)
-{
-    struct stook_cache *cache;
-
-    pin_begin(pin, NULL);
-    context_enter();
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    cache = cache_table[number];
-    if (cache && !cache->alive)
-        cache = NULL;
-    pin_set(pin, cache);
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    context_leave();
-    return cache;
-}
-
-static void cache_show_unpin(struct pin *pin)
-{
-    context_enter();
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    pin_set(pin, NULL);
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    context_leave();
-    pin_end(pin);
+    return document->only != NULL;
 }
 
 int stook_cache_show_json(struct stook_cache *only, int fd)
 {
-    struct writer writer;
-    bool first = true;
+    struct cache_show_document document = {.only = only};
 
     if (!stats_readable()) {
         errno = EDEADLK;
         return -1;
     }
-    writer_init(&writer, fd);
-    writer_print(&writer,
+    (void)init_once();
+    writer_init(&document.writer, fd);
+    writer_print(&document.writer,
                  "{\"stook\": \"%d.%d.%d\", \"format\": %d, \"cpus\": %u, \"nodes\": %u,\n",
                  STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR, STOOK_VERSION_PATCH, CACHE_SHOW_FORMAT,
                  topology.cpus, topology.nodes);
-    writer_print(&writer, " \"caches\": [");
-    for (unsigned i = 1, end = stats_caches(); i < end; i++) {
-        struct stook_cache *cache;
-        struct pin pin;
-        if (only && only->index != i)
-            continue;
-        cache = cache_show_pin(&pin, i);
-        if (cache) {
-            writer_print(&writer, first ? "\n  " : ",\n  ");
-            cache_show_json(&writer, cache);
-            first = false;
-        }
-        cache_show_unpin(&pin);
-    }
-    writer_print(&writer, "]}\n");
-    return writer_finish(&writer);
+    writer_print(&document.writer, " \"caches\": [");
+    (void)find_each(true, cache_show_json, &document);
+    writer_print(&document.writer, "]}\n");
+    return writer_finish(&document.writer);
 }

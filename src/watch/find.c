@@ -10,6 +10,7 @@
 #include "cache/cache_list.h"
 #include "base/init.h"
 #include "cache/pin.h"
+#include "watch/stats.h"
 #include "debug/slabs.h"
 #include "harden/quarantine.h"
 #include "page/zone.h"
@@ -41,12 +42,12 @@ static bool find_enter(void)
     return false;
 }
 
-/* The next cache that a program may see, behind `link`.  Under the list's lock. */
-static struct stook_cache *find_next(struct list *link)
+/* The next cache behind `link`; without `internal`, one that a program may see.  Under the list's lock. */
+static struct stook_cache *find_next(struct list *link, bool internal)
 {
     for (link = link->next; link != &cache_list.all; link = link->next) {
         struct stook_cache *cache = LIST_ENTRY(link, struct stook_cache, link);
-        if (cache->alive && !(cache->flags & CACHE_INTERNAL))
+        if (cache->alive && (internal || !(cache->flags & CACHE_INTERNAL)))
             return cache;
     }
     return NULL;
@@ -59,9 +60,9 @@ struct stook_cache *stook_cache_by_name(const char *name)
     if (!find_enter())
         return NULL;
     lock_take(&cache_list.lock, LOCK_CACHES);
-    cache = find_next(&cache_list.all);
+    cache = find_next(&cache_list.all, false);
     while (cache && strncmp(cache->name, name, STOOK_NAME_MAX) != 0)
-        cache = find_next(&cache->link);
+        cache = find_next(&cache->link, false);
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
     if (!cache)
@@ -69,7 +70,7 @@ struct stook_cache *stook_cache_by_name(const char *name)
     return cache;
 }
 
-int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), void *arg)
+int find_each(bool internal, int (*fn)(struct stook_cache *cache, void *arg), void *arg)
 {
     struct pin pin;
     int stop = 0;
@@ -78,7 +79,7 @@ int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), void *arg)
         return -1;
     pin_begin(&pin, NULL);
     lock_take(&cache_list.lock, LOCK_CACHES);
-    pin_set(&pin, find_next(&cache_list.all));
+    pin_set(&pin, find_next(&cache_list.all, internal));
     while (pin.one) {
         struct stook_cache *next;
         int cancel;
@@ -89,13 +90,18 @@ int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), void *arg)
         cancel_on(cancel);
         (void)context_enter();
         lock_take(&cache_list.lock, LOCK_CACHES);
-        next = stop ? NULL : find_next(&pin.one->link);
+        next = stop ? NULL : find_next(&pin.one->link, internal);
         pin_set(&pin, next);
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
     pin_end(&pin);
     context_leave();
     return 0;
+}
+
+int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), void *arg)
+{
+    return find_each(false, fn, arg);
 }
 
 /* ---- live objects ----------------------------------------------------------------------------- */
