@@ -43,7 +43,6 @@ STOOK_API int stook_topology_update(unsigned *changes);
  *                             some.  Other nodes have none; without such a statement each node has 1G.
  *   distance:NODES=D          between each two of these nodes; * is all nodes
  *   distance:NODES/NODES=D    between each node of the first and each of the second list
- *   distance:ROW/ROW/...      all distances, a row of comma-separated numbers a node
  *
  * The size of memory is shown, not enforced.  A CPU takes memory from its own node if that has some, else
  * from the nearest that has.  If several statements name a pair, the last distance holds; the default is 20.

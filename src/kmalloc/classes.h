@@ -12,18 +12,16 @@ enum {
     KMALLOC_CLASSES = 13,
     KMALLOC_STEP = 8,   /* of the table … */
     KMALLOC_FINE = 192, /* … which ends here; powers of two above */
-    KMALLOC_PREFIX = 8, /* characters of a name before the size */
 };
 
 static const struct {
-    const char *name;
+    const char *name;     /* behind the prefix of its set */
     uint16_t size, align; /* every size is a multiple of its alignment: stride and size are one */
 } kmalloc_classes[KMALLOC_CLASSES] = {
-    {"kmalloc-8", 8, 8},        {"kmalloc-16", 16, 16},     {"kmalloc-32", 32, 32},
-    {"kmalloc-64", 64, 64},     {"kmalloc-96", 96, 32},     {"kmalloc-128", 128, 128},
-    {"kmalloc-192", 192, 64},   {"kmalloc-256", 256, 256},  {"kmalloc-512", 512, 512},
-    {"kmalloc-1k", 1024, 1024}, {"kmalloc-2k", 2048, 2048}, {"kmalloc-4k", 4096, 4096},
-    {"kmalloc-8k", 8192, 8192},
+    {"-8", 8, 8},        {"-16", 16, 16},     {"-32", 32, 32},     {"-64", 64, 64},
+    {"-96", 96, 32},     {"-128", 128, 128},  {"-192", 192, 64},   {"-256", 256, 256},
+    {"-512", 512, 512},  {"-1k", 1024, 1024}, {"-2k", 2048, 2048}, {"-4k", 4096, 4096},
+    {"-8k", 8192, 8192},
 };
 
 /* (size - 1) / KMALLOC_STEP -> class */

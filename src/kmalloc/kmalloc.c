@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kmalloc.c - stook_kmalloc() and its family: size classes over caches, whole pages above.
+ * kmalloc.c - stook_kmalloc() and its family: size classes over caches, whole pages above.  A set of classes is written
+ * before its caller knows it; the plain and the charged set are made by the first call that wants them.
  */
 #include <stook/kmalloc.h>
 #include <stook/kmem_private.h>
@@ -38,11 +39,13 @@
 enum {
     KMALLOC_NAPS = 6,      /* doublings of the first nap */
     KMALLOC_NAP = 1000000, /* nanoseconds */
+    KMALLOC_LINE = 64,
 };
 
-static _Atomic(struct stook_cache *) kmalloc_cache[KMALLOC_CLASSES];
-static atomic_bool kmalloc_made;
-/* The same for the fast path; NULL where each allocation is counted (kmalloc/sampled.h). */
+struct kmalloc_set kmalloc_plain = {.prefix = "kmalloc"};
+struct kmalloc_set kmalloc_charged = {.prefix = "kmalloc-cg", .flags = STOOK_CACHE_ACCOUNT};
+
+/* The plain set for the fast path; NULL where each allocation is counted (kmalloc/sampled.h). */
 static _Atomic(struct stook_cache *) kmalloc_open[KMALLOC_CLASSES];
 
 static void kmalloc_show(void)
@@ -52,7 +55,7 @@ static void kmalloc_show(void)
     do {
         counted = sample_is_on();
         for (unsigned i = 0; i < KMALLOC_CLASSES; i++)
-            atomic_store(&kmalloc_open[i], counted ? NULL : atomic_load(&kmalloc_cache[i]));
+            atomic_store(&kmalloc_open[i], counted ? NULL : atomic_load(&kmalloc_plain.cache[i]));
     } while (counted != sample_is_on()); /* by another thread, which may have stored before */
 }
 
@@ -66,24 +69,42 @@ void stook_kmalloc_doors(void)
     context_leave();
 }
 
-static bool kmalloc_make_classes(void)
+/* ---- sets of caches ------------------------------------------------------------------------- */
+
+/* "msg" and class 9: "msg-1k".  A long prefix is cut, not the size. */
+static struct stook_cache *kmalloc_make_cache(const char *prefix, unsigned class,
+                                              const struct stook_cache_args *given)
+{
+    struct stook_cache_args args = *given;
+    const char *size = kmalloc_classes[class].name;
+    size_t tail = strlen(size), head = strnlen(prefix, STOOK_NAME_MAX - tail);
+    char name[STOOK_NAME_MAX + 1];
+
+    memcpy(name, prefix, head);
+    memcpy(name + head, size, tail + 1);
+    args.align = kmalloc_classes[class].align;
+    if ((args.flags & STOOK_CACHE_HWALIGN) && args.align < KMALLOC_LINE)
+        args.align = KMALLOC_LINE;
+    args.flags |= CACHE_SIZED;
+    return stook_private_cache(name, kmalloc_classes[class].size, &args, true);
+}
+
+bool kmalloc_fill_set(struct kmalloc_set *set, const char *prefix,
+                      const struct stook_cache_args *args)
 {
     for (unsigned i = 0; i < KMALLOC_CLASSES; i++) {
-        struct stook_cache_args args = {
-            .size = sizeof(args), .align = kmalloc_classes[i].align, .flags = CACHE_SIZED};
         struct stook_cache *none = NULL, *cache;
-        /* Acquire: who sees kmalloc_made by this thread sees what the other one made. */
-        if (atomic_load_explicit(&kmalloc_cache[i], memory_order_acquire))
+        /* Acquire: who sees `made` by this thread sees what the other one made. */
+        if (atomic_load_explicit(&set->cache[i], memory_order_acquire))
             continue;
-        cache = stook_private_cache(kmalloc_classes[i].name, kmalloc_classes[i].size, &args, true);
+        cache = kmalloc_make_cache(prefix, i, args);
         if (!cache)
             return false;
-        if (!atomic_compare_exchange_strong(&kmalloc_cache[i], &none, cache))
+        if (!atomic_compare_exchange_strong(&set->cache[i], &none, cache))
             (void)stook_cache_destroy(cache);
     }
     /* Pairs with the acquire in kmalloc_once(). */
-    atomic_store_explicit(&kmalloc_made, true, memory_order_release);
-    kmalloc_show();
+    atomic_store_explicit(&set->made, true, memory_order_release);
     return true;
 }
 
@@ -92,8 +113,9 @@ static bool kmalloc_make_classes(void)
  * second destroys its own, and a fork in the middle leaves nothing that is waited for.  Not beside a
  * fork, which has the locks that creating takes: ENOMEM.
  */
-static __attribute__((noinline, cold)) bool kmalloc_make(void)
+static __attribute__((noinline, cold)) bool kmalloc_make_set(struct kmalloc_set *set)
 {
+    const struct stook_cache_args args = {.size = sizeof(args), .flags = set->flags};
     int saved = errno;
     bool made;
 
@@ -101,7 +123,9 @@ static __attribute__((noinline, cold)) bool kmalloc_make(void)
         errno = ENOMEM;
         return false;
     }
-    made = kmalloc_make_classes();
+    made = kmalloc_fill_set(set, set->prefix, &args);
+    if (made && set == &kmalloc_plain)
+        kmalloc_show();
     lock_end_blocking();
     if (made)
         errno = saved;
@@ -167,7 +191,7 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where,
     (void)kmalloc_large_try(&large);
     context_leave();
     if (!large.object && reclaim_may(flags, large.nested) &&
-        reclaim_until(kmalloc_cache[KMALLOC_CLASSES - 1], size, kmalloc_large_try, &large))
+        reclaim_until(kmalloc_plain.cache[KMALLOC_CLASSES - 1], size, kmalloc_large_try, &large))
         errno = saved;
     if (owner == ACCOUNT_CURRENT)
         owner = group_current();
@@ -203,61 +227,73 @@ void *stook_kmalloc_cached(struct stook_cache *cache, size_t size, unsigned flag
     return object;
 }
 
-static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
+static void *kmalloc_once(struct kmalloc_set *set, size_t size, unsigned flags, uint64_t where,
+                          uint32_t owner)
 {
     uint32_t turn = lock_turn();
     void *object = NULL;
 
-    if (__builtin_expect(atomic_load_explicit(&kmalloc_made, memory_order_acquire), 1) ||
-        kmalloc_make()) {
+    if (__builtin_expect(atomic_load_explicit(&set->made, memory_order_acquire), 1) ||
+        kmalloc_make_set(set)) {
         struct stook_cache *cache;
         if (__builtin_expect(size > STOOK_KMALLOC_CACHE_MAX, 0))
-            return stook_kmalloc_large(size, flags, -1, where, ACCOUNT_NOBODY);
-        cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
-        if (sample_is_on() && !cache_hooks(cache) && alloc_may(cache, flags) &&
+            return stook_kmalloc_large(size, flags, -1, where,
+                                       set == &kmalloc_charged ? owner : ACCOUNT_NOBODY);
+        cache = atomic_load_explicit(&set->cache[kmalloc_class(size)], memory_order_relaxed);
+        if (sample_is_on() && set == &kmalloc_plain && !cache_hooks(cache) &&
+            alloc_may(cache, flags) &&
             ((!(flags & STOOK_SIGNAL_SAFE) &&
               (object = sampled_alloc(cache, size, 1, where, flags & STOOK_ZERO)) != NULL) ||
              (alloc_is_fast(flags) && (object = sampled_pop(cache)) != NULL)))
             return object;
-        object = stook_kmalloc_cached(cache, size, flags, where, ACCOUNT_CURRENT);
+        object = stook_kmalloc_cached(cache, size, flags, where, owner);
+        if (object && set != &kmalloc_plain) /* it stays apart from others: in no shadow cache */
+            sampled_count(cache, where);
     }
     if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
         object = stook_kmalloc_large(size, flags | STOOK_NORECLAIM, -1, where, ACCOUNT_NOBODY);
     return object;
 }
 
-static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigned flags,
-                                                            uint64_t where)
+/* Of a caller that must not fail.  Beyond the limit of its group the object is charged to no group. */
+static __attribute__((noinline, cold)) void *kmalloc_nofail(struct kmalloc_set *set, size_t size,
+                                                            unsigned flags, uint64_t where)
 {
-    void *object = NULL;
+    uint32_t owner = ACCOUNT_CURRENT;
+    int saved = errno;
+    void *object;
 
     /* No process has as many bytes: it would wait for ever. */
     if (size >> 47 != 0 || (flags & STOOK_SIGNAL_SAFE)) {
         errno = flags & STOOK_SIGNAL_SAFE ? EINVAL : ENOMEM;
         return NULL;
     }
-    for (unsigned tries = 0; !object; tries++) {
-        int saved = errno;
-        if (tries > 0)
+    for (unsigned tries = 1; !(object = kmalloc_once(set, size, flags, where, owner)); tries++)
+        if (errno == EINVAL)
+            return NULL;
+        else if (errno == EDQUOT && owner != ACCOUNT_NOBODY)
+            owner = ACCOUNT_NOBODY;
+        else
             stook_kmem_nap(tries);
-        object = kmalloc_once(size, flags & ~STOOK_NOFAIL, where);
-        if (object)
-            errno = saved;
-        else if (errno == EINVAL)
-            break;
-    }
+    errno = saved;
     return object;
+}
+
+__attribute__((noinline, cold)) void *stook_kmalloc_set(struct kmalloc_set *set, size_t size,
+                                                        unsigned flags, uint64_t where)
+{
+    if (__builtin_expect(size == 0, 0))
+        return STOOK_KMALLOC_NONE;
+    if (__builtin_expect(flags & STOOK_NOFAIL, 0))
+        return kmalloc_nofail(set, size, flags & ~STOOK_NOFAIL, where);
+    return kmalloc_once(set, size, flags, where, ACCOUNT_CURRENT);
 }
 
 /* Everything but "the class is made, and its main sheaf holds an object". */
 static __attribute__((noinline, cold)) void *kmalloc_slow(size_t size, unsigned flags,
                                                           uint64_t where)
 {
-    if (__builtin_expect(size == 0, 0))
-        return STOOK_KMALLOC_NONE;
-    if (__builtin_expect(flags & STOOK_NOFAIL, 0))
-        return kmalloc_nofail(size, flags, where);
-    return kmalloc_once(size, flags, where);
+    return stook_kmalloc_set(&kmalloc_plain, size, flags, where);
 }
 
 static inline __attribute__((always_inline)) bool kmalloc_fast(size_t size, unsigned flags,
@@ -412,7 +448,7 @@ static void *krealloc_pages(void *object, size_t size, const void *from)
     return stook_private_large_move(object, size, from);
 }
 
-void *stook_kmalloc_zero_from(void *object, size_t from, unsigned flags)
+static void *kmalloc_zero_from(void *object, size_t from, unsigned flags)
 {
     size_t usable = flags & STOOK_ZERO ? stook_usable_size(object) : 0;
 
@@ -421,54 +457,71 @@ void *stook_kmalloc_zero_from(void *object, size_t from, unsigned flags)
     return object;
 }
 
-void *stook_krealloc_from(void *object, size_t size, unsigned flags, uint64_t where)
+/* Usable bytes of an object that is to get another size; 0 with errno: it is none, or is free, which is reported. */
+static size_t krealloc_usable(void *object)
 {
+    size_t usable;
+
+    if (!stook_private_live(object, "stook_krealloc")) {
+        errno = ENOMEM;
+        return 0;
+    }
+    usable = stook_usable_size(object);
+    if (__builtin_expect(usable == 0, 0)) /* no object: the program goes on */
+        errno = EINVAL;
+    return usable;
+}
+
+void *stook_krealloc_on(struct kmalloc_set *set, void *object, size_t size, size_t align,
+                        unsigned flags, int node, uint64_t where)
+{
+    /* An object that moves by its pages is of any node, and charged to no group. */
+    bool stays, slab, by_pages = set == &kmalloc_plain && node == -1;
     size_t had, kept;
     void *fresh;
 
     if (kmalloc_is_none(object))
-        return kmalloc_slow(size, flags, where);
+        return stook_kmalloc_on(set, size, align, flags, node, where);
     if (size == 0) {
         stook_free_any(object);
         return STOOK_KMALLOC_NONE;
     }
-    if (!stook_private_live(object, "stook_krealloc")) {
-        errno = ENOMEM;
+    size = stook_kmalloc_aligned(size, align);
+    if (size == 0 || (had = krealloc_usable(object)) == 0)
         return NULL;
-    }
-    had = stook_usable_size(object);
-    if (__builtin_expect(had == 0, 0)) { /* no object: the program goes on */
-        errno = EINVAL;
-        return NULL;
-    }
     kept = size < had ? size : had;
-    if (had > STOOK_KMALLOC_CACHE_MAX && size > STOOK_KMALLOC_CACHE_MAX && size <= PTRDIFF_MAX &&
-        !(flags & STOOK_SIGNAL_SAFE) && !slab_cache_of(object)) {
+    slab = slab_cache_of(object) != NULL;
+    stays = !((uintptr_t)object & (align - 1)) &&
+            !((flags & STOOK_THISNODE) && node != -1 && stook_node_of(object) != node);
+    if (stays && (size <= had || by_pages) && !slab && had > STOOK_KMALLOC_CACHE_MAX &&
+        size > STOOK_KMALLOC_CACHE_MAX && size <= PTRDIFF_MAX && !(flags & STOOK_SIGNAL_SAFE)) {
         fresh = krealloc_pages(object, size, where & 1 ? NULL : (void *)(uintptr_t)(where >> 1));
         if (fresh)
-            return stook_kmalloc_zero_from(fresh, kept, flags);
+            return kmalloc_zero_from(fresh, kept, flags);
     }
-    if (size <= had && (slab_cache_of(object) || size > STOOK_KMALLOC_CACHE_MAX)) {
+    if (stays && size <= had && (slab || size > STOOK_KMALLOC_CACHE_MAX)) {
         stook_private_resized(object, size);
-        return stook_kmalloc_zero_from(object, size, flags);
+        return kmalloc_zero_from(object, size, flags);
     }
-    fresh = kmalloc_slow(size, flags & ~STOOK_ZERO, where);
+    fresh = stook_kmalloc_on(set, size, align, flags & ~STOOK_ZERO, node, where);
     if (!fresh) /* what shrinks need not move */
-        return size <= had && errno != EINVAL ? stook_kmalloc_zero_from(object, size, flags) : NULL;
+        return stays && size <= had && errno != EINVAL ? kmalloc_zero_from(object, size, flags)
+                                                       : NULL;
     memcpy(fresh, object, kept);
     stook_free_any(object);
-    return stook_kmalloc_zero_from(fresh, kept, flags);
+    return kmalloc_zero_from(fresh, kept, flags);
 }
 
 void *stook_krealloc(void *object, size_t size, unsigned flags)
 {
-    return stook_krealloc_from(object, size, flags, where_address(__builtin_return_address(0)));
+    return stook_krealloc_on(&kmalloc_plain, object, size, 1, flags, -1,
+                             where_address(__builtin_return_address(0)));
 }
 
 void *stook_krealloc_array(void *object, size_t n, size_t size, unsigned flags)
 {
-    return stook_krealloc_from(object, kmalloc_product(n, size), flags,
-                               where_address(__builtin_return_address(0)));
+    return stook_krealloc_on(&kmalloc_plain, object, kmalloc_product(n, size), 1, flags, -1,
+                             where_address(__builtin_return_address(0)));
 }
 
 /* ---- for stook/kmem.h ----------------------------------------------------------------------- */

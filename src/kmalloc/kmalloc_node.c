@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kmalloc_node.c - stook_kmalloc_node(): any size, of a node that the caller names.
+ * kmalloc_node.c - kmalloc with an alignment and a node that the caller names.
  */
 #include <stook/kmalloc.h>
 
@@ -14,8 +14,12 @@
 
 #include <errno.h>
 
-void *stook_kmalloc_of_node(void *object, size_t size, unsigned plain, bool strict, int node,
-                            uint64_t where, uint32_t owner)
+/*
+ * `object`, which was allocated wherever the thread runs, or another one of that node in its place, of the same cache.
+ * `plain` are the flags without STOOK_THISNODE and STOOK_NOFAIL; `strict`: NULL rather than another node's.
+ */
+static void *kmalloc_of_node(void *object, size_t size, unsigned plain, bool strict, int node,
+                             uint64_t where, uint32_t owner)
 {
     unsigned wanted = topology.home_of_node[node];
     struct debug_asks before;
@@ -45,7 +49,26 @@ void *stook_kmalloc_of_node(void *object, size_t size, unsigned plain, bool stri
     return object;
 }
 
-void *stook_kmalloc_node_from(size_t size, unsigned flags, int node, uint64_t where)
+/*
+ * A class is aligned to the largest power of two that divides it, whole pages to a page, and a power of two to itself.
+ */
+size_t stook_kmalloc_aligned(size_t size, size_t align)
+{
+    size_t class;
+
+    if (align == 0 || (align & (align - 1)) || align > BLOCK_SIZE) {
+        errno = EINVAL;
+        return 0;
+    }
+    class = stook_kmalloc_size(size);
+    if (size > BLOCK_SIZE || /* whole blocks are aligned to a block */
+        (size > STOOK_KMALLOC_CACHE_MAX ? align <= PAGE_SIZE : (class & -class) >= align))
+        return size;
+    return size <= align ? align : (size_t)1 << (64 - __builtin_clzll(size - 1));
+}
+
+void *stook_kmalloc_on(struct kmalloc_set *set, size_t size, size_t align, unsigned flags, int node,
+                       uint64_t where)
 {
     unsigned plain = flags & ~STOOK_THISNODE;
     void *object;
@@ -54,15 +77,19 @@ void *stook_kmalloc_node_from(size_t size, unsigned flags, int node, uint64_t wh
         errno = EINVAL;
         return NULL;
     }
-    /* The ordinary way first: it knows the class, and mostly that is of the right node. */
-    object = stook_kmalloc_from(size, plain, where);
+    if (size > 0 && (size = stook_kmalloc_aligned(size, align)) == 0)
+        return NULL;
+    /* The fast path first: it knows the class, and mostly that is of the right node. */
+    object =
+        set ? stook_kmalloc_set(set, size, plain, where) : stook_kmalloc_from(size, plain, where);
     if (node == -1 || kmalloc_is_none(object))
         return object;
-    return stook_kmalloc_of_node(object, size, plain & ~STOOK_NOFAIL, flags & STOOK_THISNODE, node,
-                                 where, ACCOUNT_NOBODY);
+    return kmalloc_of_node(object, size, plain & ~STOOK_NOFAIL, flags & STOOK_THISNODE, node, where,
+                           set == &kmalloc_charged ? ACCOUNT_CURRENT : ACCOUNT_NOBODY);
 }
 
 void *stook_kmalloc_node(size_t size, unsigned flags, int node)
 {
-    return stook_kmalloc_node_from(size, flags, node, where_address(__builtin_return_address(0)));
+    return stook_kmalloc_on(&kmalloc_plain, size, 1, flags, node,
+                            where_address(__builtin_return_address(0)));
 }

@@ -49,6 +49,7 @@ bool stook_private_start(unsigned interface, const char *version, void (*make)(v
     if (!init_once())
         return false;
     if (once_begin(&once)) {
+        stook_private_limit();
         make();
         once_end(&once);
     }
@@ -61,6 +62,9 @@ void stook_private_view(struct stook_private_view *view)
     view->rseq_offset = percpu.rseq_offset;
     view->base = pagemap.middle;
     view->entries = pagemap_at((void *)pagemap.middle);
+    view->tokens = setting_number(SETTING_HARDEN) & SETTING_HARDEN_TOKENS;
+    view->canary = setting_number(SETTING_HARDEN) & SETTING_HARDEN_QUARANTINE ? CACHE_CANARY : 0;
+    view->perturb = (unsigned char)setting_number(SETTING_PERTURB);
     view->key = 0;
     for (unsigned i = 0; i < sizeof(view->key) / sizeof(uint16_t); i++)
         view->key = view->key << 16 | cache_secret();
@@ -178,7 +182,8 @@ LOCK_UNCHECKED struct stook_cache *stook_private_cache(const char *name, size_t 
     return cache;
 }
 
-struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t *slot_offset)
+struct stook_cache *stook_private_class(const char *name, size_t size, uint64_t *starts,
+                                        struct stook_private_slab *slab)
 {
     struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8,
                                     .flags = CACHE_MALLOC | CACHE_SIZED | STOOK_CACHE_ADAPTIVE};
@@ -191,7 +196,16 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
     private_add_class(cache);
     if (cache->flags & (CACHE_DEBUG | CACHE_HARDENED))
         accounted_malloc_debug();
-    *slot_offset = percpu_offset(cache->index);
+    if (starts)
+        cache->start = &starts[cache->index];
+    *slab = (struct stook_private_slab){
+        .slot_offset = percpu_offset(cache->index),
+        .bytes = (size_t)PAGE_SIZE << cache->layout.order,
+        .stride = cache->layout.stride,
+        /* With none no address is a start, for malloc's fast test: what begins behind a lead it does not know, and
+         * it would mark objects. */
+        .objects =
+            cache->layout.lead || !stook_private_is_marked(cache) ? 0 : cache->layout.objects};
     if (account_process) { /* before its first object */
         cache->account.owner = account_process;
         /* What is handed out, as of large objects; without zones. */
@@ -202,20 +216,10 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
     return cache;
 }
 
-void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *slab, uint64_t *start)
-{
-    cache->start = start;
-    slab->bytes = (size_t)PAGE_SIZE << cache->layout.order;
-    slab->stride = cache->layout.stride;
-    /* With none no address is a start, for malloc's fast test: what begins behind a lead it does not know, and
-     * it would mark objects. */
-    slab->objects =
-        cache->layout.lead || !stook_private_is_marked(cache) ? 0 : cache->layout.objects;
-}
-
 bool stook_private_is_marked(const struct stook_cache *cache)
 {
-    return !(cache->flags & (CACHE_DEBUG | CACHE_HARDENED));
+    return (cache->flags & (CACHE_MALLOC | CACHE_SHADOW)) &&
+           !(cache->flags & (CACHE_DEBUG | CACHE_HARDENED));
 }
 
 void stook_private_freed(const struct stook_cache *cache, const void *object, const char *call,
@@ -557,21 +561,6 @@ void stook_private_limit(void)
         report_fatal("STOOK_LIMIT=%zu: no address space for groups", limit);
     /* Before its first stock. */
     atomic_store_explicit(&group_stocks.plain, account_process, memory_order_relaxed);
-}
-
-bool stook_private_tokens(void)
-{
-    return setting_number(SETTING_HARDEN) & SETTING_HARDEN_TOKENS;
-}
-
-size_t stook_private_canary(void)
-{
-    return setting_number(SETTING_HARDEN) & SETTING_HARDEN_QUARANTINE ? CACHE_CANARY : 0;
-}
-
-unsigned char stook_private_perturb(void)
-{
-    return (unsigned char)setting_number(SETTING_PERTURB);
 }
 
 bool stook_private_deepbind(void)

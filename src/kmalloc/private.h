@@ -31,6 +31,10 @@ struct stook_private_view {
     uintptr_t base;          /* of what all objects lie in */
     const uint32_t *entries; /* the page map: the low 16 bits are the cache's index */
     uint64_t key;            /* of malloc's marks: random */
+    size_t
+        canary; /* bytes behind each object of malloc's classes that are not the user's (slab/cache.h) */
+    bool tokens; /* STOOK_HARDEN has "tokens": malloc has caches of its own for each partition */
+    unsigned char perturb; /* MALLOC_PERTURB_ */
 };
 STOOK_API void stook_private_view(struct stook_private_view *view);
 
@@ -41,16 +45,14 @@ STOOK_API void stook_private_view(struct stook_private_view *view);
 STOOK_API bool stook_private_class_begin(void);
 STOOK_API void stook_private_class_end(void);
 
-/* A size class; NULL with errno.  *slot_offset: of its slots in an area. */
-STOOK_API struct stook_cache *stook_private_class(const char *name, size_t size,
-                                                  uintptr_t *slot_offset);
-
-/* A slab of the preferred order.  *start becomes 0 before a slab of another order hands out an object. */
+/* A size class; NULL with errno.  *slab: what malloc's fast path knows of it.  The word of its index in `starts`, if
+ * there are any, becomes 0 before a slab of another order than the preferred one hands out an object. */
 struct stook_private_slab {
-    size_t bytes, stride, objects;
+    uintptr_t slot_offset;         /* of its slots in an area */
+    size_t bytes, stride, objects; /* of a slab of the preferred order */
 };
-STOOK_API void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *slab,
-                                  uint64_t *start);
+STOOK_API struct stook_cache *stook_private_class(const char *name, size_t size, uint64_t *starts,
+                                                  struct stook_private_slab *slab);
 
 /* Which calls belong together: a debug cache reports an object that is freed by another one. */
 enum stook_private_call {
@@ -71,10 +73,6 @@ static inline unsigned stook_private_partition(const void *from)
     return (unsigned)(place * 0x9e3779b97f4a7c15u >> 60);
 }
 
-/* Bytes behind each object of malloc's classes that are not the user's (slab/cache.h). */
-STOOK_API size_t stook_private_canary(void);
-/* STOOK_HARDEN has "tokens": malloc has caches of its own for each partition. */
-STOOK_API bool stook_private_tokens(void);
 static inline const void *stook_private_from(const void *address, enum stook_private_call call)
 {
     return (const void *)((uintptr_t)address | (uintptr_t)call << STOOK_PRIVATE_CALL_SHIFT);
@@ -88,7 +86,8 @@ STOOK_API void *stook_private_alloc(struct stook_cache *cache, size_t size, size
  * malloc's mark of an object that it has freed: its second word is the key of the view xor its address.  What
  * malloc hands out has none, so a free that finds it is the second one, whatever came between.  The first
  * word is not taken: a small object that is back in its slab has its link there.  Objects of debug caches, and
- * hardened ones that are filled or held back, have no marks: their bytes are checked as they are.
+ * hardened ones that are filled or held back, have no marks: their bytes are checked as they are.  Nor do objects of
+ * other caches than malloc's: what hands them out again leaves their words as they are.
  */
 static inline uint64_t *stook_private_mark(const void *object)
 {
@@ -170,9 +169,6 @@ STOOK_API void stook_private_totals(struct stook_private_totals *totals);
  * classes and of large objects.  Before the first class, and at the start of a process, so that it finds the group.
  */
 STOOK_API void stook_private_limit(void);
-
-/* MALLOC_PERTURB_. */
-STOOK_API unsigned char stook_private_perturb(void);
 
 /* STOOK_DEEPBIND=keep. */
 STOOK_API bool stook_private_deepbind(void);

@@ -224,23 +224,20 @@ static struct stook_cache *class_add(unsigned partition, unsigned class)
 {
     struct stook_private_slab slab;
     char name[CLASS_NAME];
-    uintptr_t offset;
-    uint64_t *start;
     struct stook_cache *cache;
 
     class_name(name, sizes_of(class), partition);
-    cache = stook_private_class(name, sizes_of(class), &offset);
+    cache = stook_private_class(name, sizes_of(class), fast_start, &slab);
     if (!cache)
         return NULL;
-    start = &fast_start[offset >> FAST_SLOT_SHIFT];
-    stook_private_slab(cache, &slab, start);
-    __atomic_store_n(start, starts_word(slab.bytes, slab.stride, slab.objects), __ATOMIC_RELAXED);
+    __atomic_store_n(&fast_start[slab.slot_offset >> FAST_SLOT_SHIFT],
+                     starts_word(slab.bytes, slab.stride, slab.objects), __ATOMIC_RELAXED);
     if (partition == 0) {
-        (void)__atomic_exchange_n(&class_slot[class], (const void *)(fast.slots + offset),
+        (void)__atomic_exchange_n(&class_slot[class], (const void *)(fast.slots + slab.slot_offset),
                                   __ATOMIC_SEQ_CST);
         class_show_from(class, class + 1);
     } else {
-        class_more_slot[partition - 1][class] = (const void *)(fast.slots + offset);
+        class_more_slot[partition - 1][class] = (const void *)(fast.slots + slab.slot_offset);
     }
     __atomic_store_n(class_at(partition, class), cache, __ATOMIC_RELEASE);
     return cache;
@@ -296,16 +293,15 @@ void class_make(void)
     struct stook_private_view view;
 
     stook_private_view(&view);
-    stook_private_limit();
     fast.slots = (uintptr_t)view.areas;
     fast.rseq_offset = view.rseq_offset;
     fast.base = view.base;
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
     fast.key = view.key;
-    class_is_parted = stook_private_tokens();
-    class_canary = stook_private_canary();
-    if (class_is_parted)
-        class_closed |= CLASS_PARTED;
+    class_is_parted = view.tokens;
+    class_canary = view.canary;
+    class_byte = view.perturb; /* as glibc's malloc does: test suites set it */
+    class_closed |= (view.tokens ? CLASS_PARTED : 0u) | (view.perturb ? CLASS_PERTURBED : 0u);
     for (unsigned i = 0; i < SIZES_CLASSES; i++)
         if (class_is_first(i) && !class_add(0, i))
             report_fatal("malloc cannot start: no memory for the size classes");
@@ -435,7 +431,8 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
 static bool class_is_freed(const struct stook_cache *cache, const void *object, const char *call,
                            bool is_free)
 {
-    if (__builtin_expect(*stook_private_mark(object) != fast_marked(object), 1))
+    if (!stook_private_is_marked(cache) ||
+        __builtin_expect(*stook_private_mark(object) != fast_marked(object), 1))
         return false;
     stook_private_freed(cache, object, call, is_free);
     return true;

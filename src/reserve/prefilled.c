@@ -68,43 +68,30 @@ static void prefilled_unmake(struct sheaf *sheaf, bool nospin)
         (void)large_free(sheaf, nospin);
 }
 
-/* This CPU's spare sheaf, if that holds objects. */
-static struct sheaf *prefilled_take_spare(struct stook_cache *cache, bool nospin)
+/* Puts a sheaf in the place of this CPU's spare sheaf if that is none, or takes (NULL) a spare sheaf with objects.  The
+ * sheaf that the caller has then, or NULL. */
+static struct sheaf *prefilled_swap_spare(struct stook_cache *cache, struct sheaf *sheaf,
+                                          bool nospin)
 {
-    struct sheaf *spare = NULL, *main;
+    struct sheaf *main, *spare;
     struct slot *slot;
 
     main = slot_close(percpu_offset(cache->index), &slot, nospin);
-    if (main) {
-        if (slot->spare && slot->spare->size > 0) {
-            spare = slot->spare;
-            slot->spare = NULL;
-        }
-        slot_open(slot, main);
+    if (!main)
+        return sheaf;
+    spare = slot->spare;
+    if (sheaf ? !spare && sheaf->size == sheaf->capacity : spare && spare->size > 0) {
+        slot->spare = sheaf;
+        sheaf = spare;
     }
-    return spare;
-}
-
-static bool prefilled_put_spare(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
-{
-    struct sheaf *main;
-    struct slot *slot;
-    bool put = false;
-
-    main = slot_close(percpu_offset(cache->index), &slot, nospin);
-    if (main) {
-        put = !slot->spare && sheaf->size == sheaf->capacity;
-        if (put)
-            slot->spare = sheaf;
-        slot_open(slot, main);
-    }
-    return put;
+    slot_open(slot, main);
+    return sheaf;
 }
 
 /* A sheaf of the cache's capacity: full if this CPU or the barn has one, else empty. */
 static struct sheaf *prefilled_find(struct stook_cache *cache, unsigned node, bool nospin)
 {
-    struct sheaf *sheaf = prefilled_take_spare(cache, nospin), *none = NULL;
+    struct sheaf *sheaf = prefilled_swap_spare(cache, NULL, nospin), *none = NULL;
 
     stat_add(cache, sheaf ? STAT_sheaf_prefill_fast : STAT_sheaf_prefill_slow, 1);
     if (!sheaf)
@@ -134,7 +121,7 @@ static bool prefilled_keep(struct stook_cache *cache, struct sheaf *sheaf, bool 
     else if (owner != (int)home)
         node = (unsigned)owner;
     else if (sheaf->size > 0 && !barn_declines(cache, node) &&
-             prefilled_put_spare(cache, sheaf, nospin))
+             !prefilled_swap_spare(cache, sheaf, nospin))
         return true;
     barn_return(cache, node, sheaf, nospin);
     return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rcu.c - stook_free_rcu(), stook_rcu_barrier() and the callbacks of the program's RCU.  rcu.h has the path of an
- * object.  rcu_ops.c has the stack of full sheaves, rcu_hand.c passes them on, rcu_loose.c has objects without a sheaf.
+ * rcu.c - stook_free_rcu(), stook_free_any_rcu(), stook_rcu_barrier() and the callbacks of the program's RCU.  rcu.h has
+ * the path of an object.  rcu_submit.c has the stack of full sheaves, rcu_single.c has objects without a sheaf.
  */
 #include "reserve/rcu.h"
 
@@ -15,6 +15,7 @@
 #include "cache/cache_list.h"
 #include "debug/object.h"
 #include "harden/quarantine.h"
+#include "kmalloc/private.h"
 #include "base/init.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
@@ -23,6 +24,7 @@
 #include "slab/stat.h"
 #include "slab/wrong.h"
 
+#include <stook/kmalloc.h>
 #include <stook/rcu.h>
 
 #include <errno.h>
@@ -32,7 +34,7 @@
 enum {
     RCU_TURNS = 4,
     RCU_SLAB_ROUNDS = 4, /* grace periods that a drain waits for: one batch waits, one follows */
-    RCU_LEAST = 3 * RCU_RIDE_WORDS, /* smaller sheaves get extra words for the ride */
+    RCU_LEAST = 3 * RCU_BATCH_WORDS, /* smaller sheaves get extra words for the batch */
 };
 
 static _Atomic unsigned rcu_state;
@@ -43,17 +45,10 @@ enum { RCU_UNSET, RCU_SETTING, RCU_SET };
  */
 static bool rcu_sections;
 
-/* By the cache's index.  It is no part of struct stook_cache, since most caches defer nothing and never touch it. */
-static struct rcu_cache {
-    _Atomic bool used; /* a slot of the cache may have an rcu sheaf */
-    _Atomic uint64_t sheaves, pushed, loose, barn, flushed;
-} rcu_caches[STOOK_CACHES_MAX] LARGE_BSS;
-static _Atomic unsigned rcu_caches_end; /* the highest that was ever used + 1 */
-
-static void rcu_count(_Atomic uint64_t *counter, uint64_t n)
-{
-    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
-}
+/* By the cache's index: a slot of the cache may have an rcu sheaf.  It is no part of struct stook_cache, since most caches
+ * defer nothing and never touch it. */
+static _Atomic bool rcu_used[STOOK_CACHES_MAX] LARGE_BSS;
+static _Atomic unsigned rcu_used_end; /* the highest that was ever set + 1 */
 
 bool rcu_is_set(void)
 {
@@ -63,20 +58,20 @@ bool rcu_is_set(void)
 
 /* ---- to the RCU and back -------------------------------------------------------------------- */
 
-/* Gives a sheaf the cache's present capacity.  NULL: it cannot have that, and its objects and itself were freed. */
-static struct sheaf *rcu_restore(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
+/* Returns a sheaf to the barn with the cache's present capacity; if it cannot have that, frees its objects and itself. */
+static void rcu_return(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin)
 {
     uint32_t capacity = cache_capacity(cache);
 
     if (capacity > 0 && capacity <= sheaf_room(sheaf) && sheaf->size <= capacity) {
         sheaf->capacity = capacity;
-        return sheaf;
+        barn_return(cache, node, sheaf, nospin);
+        barn_shed(cache, node, nospin);
+        return;
     }
-    if (sheaf->size > 0)
-        sheaf_flush(cache, sheaf, nospin);
+    sheaf_flush(cache, sheaf, nospin);
     sheaf_free(sheaf, nospin);
     stat_add(cache, STAT_sheaf_free, 1);
-    return NULL;
 }
 
 /*
@@ -105,86 +100,74 @@ static unsigned rcu_sort(struct stook_cache *cache, unsigned node, struct sheaf 
     return node;
 }
 
-static void rcu_bring_back(struct sheaf *sheaf, unsigned node, bool nospin)
+/* Poisons objects of debug caches and fills those of hardened ones, since no reader has them any more. */
+static void rcu_readers_gone(struct stook_cache *cache, void **objects, uint32_t n)
 {
-    struct stook_cache *cache = slab_cache_of(sheaf->object[0]);
-    struct rcu_cache *counts = &rcu_caches[cache->index];
-
-    node = rcu_sort(cache, node, sheaf, nospin);
-    sheaf = rcu_restore(cache, sheaf, nospin);
-    if (!sheaf) {
-        rcu_count(&counts->flushed, 1);
-    } else if (sheaf->size == 0) {
-        barn_put_empty(cache, node, sheaf, nospin);
-    } else {
-        bool taken = barn_put_full(cache, node, sheaf, NULL, nospin);
-        rcu_count(taken ? &counts->barn : &counts->flushed, 1);
-        if (!taken) {
-            sheaf_flush(cache, sheaf, nospin);
-            barn_put_empty(cache, node, sheaf, nospin);
-            barn_shed(cache, node, nospin);
-        }
-    }
+    if (cache->flags & CACHE_DEBUG)
+        for (uint32_t i = 0; i < n; i++)
+            debug_deferred(cache, objects[i]);
+    else if (cache->flags & CACHE_HARDENED)
+        quarantine_fill(cache, objects, n);
 }
 
-/* Poisons objects of debug caches and fills those of hardened ones, since no reader has them any more.  A sheaf of a slot
- * has objects of one cache; a `loose` one, of the cells, of several. */
-static void rcu_readers_gone(struct sheaf *sheaf, bool loose)
+/* An object without a sheaf of its cache, or of whole pages (`cache` is NULL), whose readers are gone.  Inside the library,
+ * without locks. */
+static void rcu_free_one(struct stook_cache *cache, void *object, bool nospin)
 {
-    for (uint32_t i = 0; i < sheaf->size; i++) {
-        const struct stook_cache *cache = slab_cache_of(sheaf->object[i]);
-        if (cache->flags & CACHE_DEBUG)
-            debug_deferred(cache, sheaf->object[i]);
-        else if (cache->flags & CACHE_HARDENED)
-            quarantine_fill(cache, &sheaf->object[i], 1);
-        else if (!loose)
-            break;
+    if (!cache) {
+        context_leave();
+        stook_free_any(object);
+        context_enter();
+        return;
     }
+    rcu_readers_gone(cache, &object, 1);
+    slot_free(cache, &object, 1, nospin);
 }
 
 /* The callback: the grace period is over. */
 static void rcu_done(struct stook_rcu_head *head)
 {
-    struct rcu_ride *ride =
-        (struct rcu_ride *)(void *)((char *)head - offsetof(struct rcu_ride, head));
-    struct sheaf *sheaf = (struct sheaf *)(void *)((char *)ride - offsetof(struct sheaf, object) -
-                                                   ride->capacity * sizeof(void *));
-    unsigned node = ride->node;
+    struct sheaf *sheaf = rcu_batch_sheaf(head);
+    unsigned node = ((struct rcu_batch *)(void *)head)->node;
     int saved = errno;
     bool nested = context_enter();
+    struct stook_cache *cache = slab_user_cache(sheaf->object[0]);
 
-    rcu_readers_gone(sheaf, node == RCU_RIDE_LOOSE);
-    if (node == RCU_RIDE_LOOSE)
-        rcu_loose_done(sheaf, nested);
-    else
-        rcu_bring_back(sheaf, node, nested);
+    if (node == RCU_BATCH_SINGLE) {
+        rcu_free_one(cache, sheaf->object[0], nested);
+        rcu_single_free(sheaf, nested);
+    } else {
+        rcu_readers_gone(cache, sheaf->object, sheaf->size);
+        node = rcu_sort(cache, node, sheaf, nested);
+        rcu_return(cache, node, sheaf, nested);
+    }
     context_leave();
     errno = saved;
 }
 
-/* rcu_hand_over_inside(): the same from inside the library.  If this call interrupted another one, that one does it when
+/* rcu_submit_inside(): the same from inside the library.  If this call interrupted another one, that one does it when
  * it leaves the library. */
-static void rcu_hand_over_all(void)
+static void rcu_submit_all(void)
 {
-    rcu_hand_over(rcu_done);
+    rcu_submit(rcu_done);
 }
 
-static void rcu_hand_over_inside(void)
+static void rcu_submit_inside(void)
 {
-    if (!rcu_outside(rcu_hand_over_all))
+    if (!rcu_outside(rcu_submit_all))
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
 }
 
 /* HOOKS_RCU_SETTLE: passes the sheaves on that a signal handler left on the stack. */
-static void rcu_settle(void)
+static void rcu_flush_deferred(void)
 {
     atomic_store_explicit(&context_self()->rcu, false, memory_order_relaxed);
-    rcu_hand_over_inside();
+    rcu_submit_inside();
 }
 
 /* ---- stook_free_rcu ------------------------------------------------------------------------- */
 
-/* An empty sheaf for objects of the cache and the ride; NULL without memory. */
+/* An empty sheaf for objects of the cache and the batch; NULL without memory. */
 static struct sheaf *rcu_sheaf(struct stook_cache *cache, unsigned node, bool nospin)
 {
     uint32_t capacity = cache_capacity(cache), most;
@@ -192,7 +175,7 @@ static struct sheaf *rcu_sheaf(struct stook_cache *cache, unsigned node, bool no
     bool ours = capacity >= RCU_LEAST;
 
     if (!capacity)
-        capacity = RCU_SINGLES;
+        capacity = RCU_NOSHEAF;
     if (ours) {
         sheaf = barn_make_empty(cache, node, nospin);
         /* No memory: take a full sheaf of the barn and flush it. */
@@ -205,22 +188,14 @@ static struct sheaf *rcu_sheaf(struct stook_cache *cache, unsigned node, bool no
         }
     }
     if (!ours) {
-        sheaf = sheaf_alloc_over(capacity, capacity + RCU_RIDE_WORDS, node, nospin);
+        sheaf = sheaf_alloc_over(capacity, capacity + RCU_BATCH_WORDS, node, nospin);
         stat_add(cache, STAT_sheaf_alloc, sheaf != NULL);
     }
     if (!sheaf)
         return NULL;
-    most = sheaf_room(sheaf) - RCU_RIDE_WORDS;
-    rcu_ride_init(sheaf, capacity < most ? capacity : most, node);
+    most = sheaf_room(sheaf) - RCU_BATCH_WORDS;
+    rcu_batch_init(sheaf, capacity < most ? capacity : most, node);
     return sheaf;
-}
-
-static void rcu_sheaf_back(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
-                           bool nospin)
-{
-    sheaf = rcu_restore(cache, sheaf, nospin);
-    if (sheaf)
-        barn_put_empty(cache, node, sheaf, nospin);
 }
 
 /*
@@ -250,7 +225,7 @@ static bool rcu_put(struct stook_cache *cache, void *object, bool nospin, bool *
             *full = sheaf->size == sheaf->capacity;
             if (*full) {
                 slot->rcu = NULL;
-                rcu_hand_push(sheaf);
+                rcu_full_push(sheaf);
             }
         }
         slot_open(slot, main);
@@ -262,45 +237,53 @@ static bool rcu_put(struct stook_cache *cache, void *object, bool nospin, bool *
             break;
     }
     if (fresh)
-        rcu_sheaf_back(cache, node, fresh, nospin);
+        rcu_return(cache, node, fresh, nospin);
     return put;
 }
 
-/* There is no slot, no sheaf and no cell: waits for a grace period, if the thread may. */
-static void rcu_put_last(struct stook_cache *cache, void *object, bool nested)
+/*
+ * Puts an object that has no slot, no sheaf or no cache (whole pages: NULL) onto the stack, in a sheaf of its own.  Without
+ * memory it waits for a grace period, if the thread may.
+ */
+static void rcu_put_single(struct stook_cache *cache, void *object, bool nested)
 {
+    struct sheaf *sheaf = rcu_single_make(object, percpu_node(percpu_cpu()), nested);
+
+    if (sheaf) {
+        rcu_full_push(sheaf);
+        return;
+    }
     if (nested || !rcu_ops.reading || rcu_ops.reading() || !rcu_outside(rcu_ops.synchronize))
         report_fatal(
             "cache %s: no memory to defer the free of %p, and this thread cannot wait for readers",
-            cache->name, object);
-    if (cache->flags & CACHE_DEBUG)
-        debug_deferred(cache, object);
-    else if (cache->flags & CACHE_HARDENED)
-        quarantine_fill(cache, &object, 1);
-    slot_free(cache, &object, 1, false);
+            cache ? cache->name : "(large)", object);
+    rcu_free_one(cache, object, false);
+}
+
+/* Leaves the library and passes the stack on, if it has a sheaf.  If this call is nested, the interrupted one does it. */
+static void rcu_leave(bool nested, bool full)
+{
+    if (full && nested)
+        atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
+    context_leave();
+    if (full && !nested)
+        rcu_submit_all();
 }
 
 /* The first deferred free of a cache: from here on drains take its slots. */
-static void rcu_use(struct rcu_cache *counts)
+static void rcu_use(uint32_t index)
 {
-    unsigned index = (unsigned)(counts - rcu_caches);
-    unsigned end = atomic_load_explicit(&rcu_caches_end, memory_order_relaxed);
+    unsigned end = atomic_load_explicit(&rcu_used_end, memory_order_relaxed);
 
-    atomic_store_explicit(&counts->sheaves, 0, memory_order_relaxed);
-    atomic_store_explicit(&counts->pushed, 0, memory_order_relaxed);
-    atomic_store_explicit(&counts->loose, 0, memory_order_relaxed);
-    atomic_store_explicit(&counts->barn, 0, memory_order_relaxed);
-    atomic_store_explicit(&counts->flushed, 0, memory_order_relaxed);
     while (end <= index &&
-           !atomic_compare_exchange_weak_explicit(&rcu_caches_end, &end, index + 1,
+           !atomic_compare_exchange_weak_explicit(&rcu_used_end, &end, index + 1,
                                                   memory_order_relaxed, memory_order_relaxed))
         ;
-    atomic_store_explicit(&counts->used, true, memory_order_relaxed);
+    atomic_store_explicit(&rcu_used[index], true, memory_order_relaxed);
 }
 
 static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *cache, void *object)
 {
-    struct rcu_cache *counts = &rcu_caches[cache->index];
     bool nested, full = false;
 
     if (!object)
@@ -316,26 +299,16 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
         return;
     }
     nested = context_enter();
-    if (__builtin_expect(!atomic_load_explicit(&counts->used, memory_order_relaxed), 0))
-        rcu_use(counts);
+    if (__builtin_expect(!atomic_load_explicit(&rcu_used[cache->index], memory_order_relaxed), 0))
+        rcu_use(cache->index);
     if (rcu_put(cache, object, nested, &full)) {
         stat_add(cache, STAT_free_rcu_sheaf, 1);
-        if (full)
-            rcu_count(&counts->sheaves, 1);
     } else {
-        rcu_count(&counts->loose, 1);
         stat_add(cache, STAT_free_rcu_sheaf_fail, 1);
-        if (!rcu_loose_put(object, percpu_node(percpu_cpu()), nested))
-            rcu_put_last(cache, object, nested);
-        if (!nested)
-            (void)rcu_loose_collect(percpu_node(percpu_cpu()), false, false);
-        full = rcu_hand_any();
+        rcu_put_single(cache, object, nested);
+        full = true;
     }
-    if (full && nested)
-        atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
-    context_leave();
-    if (full && !nested)
-        rcu_hand_over_all();
+    rcu_leave(nested, full);
 }
 
 /* NULL is on no page of the arena.  The section succeeds only if the slot has an rcu sheaf, so an RCU is set and the cache
@@ -353,6 +326,29 @@ __attribute__((aligned(64))) void stook_free_rcu(struct stook_cache *cache, void
     rcu_free_slow(cache, object);
 }
 
+void stook_free_any_rcu(void *object)
+{
+    struct stook_cache *cache;
+    bool nested;
+
+    if ((uintptr_t)object <= (uintptr_t)STOOK_KMALLOC_NONE)
+        return;
+    cache = slab_user_cache(object);
+    if (cache) {
+        stook_free_rcu(cache, object);
+        return;
+    }
+    if (stook_private_large_size(object) == 0) {
+        stook_private_bad_pointer("stook_free_any_rcu", object);
+        return;
+    }
+    if (!rcu_is_set())
+        report_fatal("stook_free_any_rcu(%p) before stook_rcu_set_ops(): no RCU is set", object);
+    nested = context_enter();
+    rcu_put_single(NULL, object, nested);
+    rcu_leave(nested, true);
+}
+
 /* ---- drains --------------------------------------------------------------------------------- */
 
 /*
@@ -367,11 +363,11 @@ static void rcu_take_slots(unsigned index, unsigned end, bool all)
         unsigned side;
         if (!percpu_slot(cpu, 0))
             continue;
-        side = rcu_hand_begin();
+        side = rcu_pass_begin();
         for (unsigned i = index; i < end; i++) {
             struct slot *slot = percpu_slot(cpu, percpu_offset(i));
             struct sheaf *main = NULL, *sheaf;
-            if (!atomic_load_explicit(&rcu_caches[i].used, memory_order_relaxed))
+            if (!atomic_load_explicit(&rcu_used[i], memory_order_relaxed))
                 continue;
             for (unsigned turn = 0; !(main = slot_take(slot)) && all; turn++)
                 lock_pause(turn);
@@ -383,32 +379,25 @@ static void rcu_take_slots(unsigned index, unsigned end, bool all)
             if (sheaf) {
                 sheaf->next = taken;
                 taken = sheaf;
-                rcu_count(&rcu_caches[i].pushed, 1);
             }
         }
         if (taken && rcu_sections)
             rcu_fence(cpu);
         while (taken) {
             struct sheaf *next = taken->next;
-            rcu_hand_push(taken);
+            rcu_full_push(taken);
             taken = next;
         }
-        rcu_hand_end(side);
+        rcu_pass_end(side);
     }
 }
 
-/* Waits until all objects are free that were in a slot or a cell before.  Inside the library, without locks. */
+/* Waits until all objects are free that were in a slot before.  Inside the library, without locks. */
 static void rcu_wait(void)
 {
-    /* Out of memory: some objects must be freed first. */
-    while (!rcu_loose_collect(percpu_node(percpu_cpu()), true, false)) {
-        rcu_hand_over_inside();
-        if (!rcu_outside(rcu_ops.barrier))
-            break;
-    }
-    rcu_hand_wait(); /* threads that took cells before have put them onto the stack … */
-    rcu_hand_over_inside();
-    rcu_hand_wait(); /* … and threads that took the stack before have called the RCU */
+    rcu_pass_wait(); /* threads that took slots before have put their sheaves onto the stack … */
+    rcu_submit_inside();
+    rcu_pass_wait(); /* … and threads that took the stack before have called the RCU */
     if (!rcu_outside(rcu_ops.barrier))
         report_fatal(
             "a signal handler that interrupted the library cannot wait for deferred frees");
@@ -417,21 +406,19 @@ static void rcu_wait(void)
 /* hooks_set.rcu */
 static void rcu_called(enum hooks_rcu what, struct stook_cache *cache, struct slab *slab)
 {
-    bool used = cache && atomic_load_explicit(&rcu_caches[cache->index].used, memory_order_relaxed);
+    bool used = cache && atomic_load_explicit(&rcu_used[cache->index], memory_order_relaxed);
 
     switch (what) {
     case HOOKS_RCU_SETTLE:
-        rcu_settle();
+        rcu_flush_deferred();
         break;
     case HOOKS_RCU_SLAB:
         rcu_slabs_defer(cache, slab);
         break;
     case HOOKS_RCU_PUSH:
         rcu_take_slots(cache->index, cache->index + 1, false);
-        if (used) {
-            (void)rcu_loose_collect(percpu_node(percpu_cpu()), true, false);
-            rcu_hand_over_inside();
-        }
+        if (used)
+            rcu_submit_inside();
         break;
     case HOOKS_RCU_WAIT:
         rcu_take_slots(cache->index, cache->index + 1, true);
@@ -440,10 +427,10 @@ static void rcu_called(enum hooks_rcu what, struct stook_cache *cache, struct sl
         break;
     case HOOKS_RCU_SLABS:
         for (int i = 0; i < RCU_SLAB_ROUNDS && rcu_slabs_waiting(cache) > 0; i++) {
-            rcu_hand_wait();
+            rcu_pass_wait();
             (void)rcu_outside(rcu_ops.barrier);
         }
-        atomic_store_explicit(&rcu_caches[cache->index].used, false, memory_order_relaxed);
+        atomic_store_explicit(&rcu_used[cache->index], false, memory_order_relaxed);
         break;
     }
 }
@@ -453,20 +440,9 @@ void stook_rcu_barrier(void)
     if (!rcu_is_set())
         return;
     context_enter();
-    rcu_take_slots(1, atomic_load_explicit(&rcu_caches_end, memory_order_relaxed), true);
+    rcu_take_slots(1, atomic_load_explicit(&rcu_used_end, memory_order_relaxed), true);
     rcu_wait();
     context_leave();
-}
-
-void rcu_events_of(const struct stook_cache *cache, struct rcu_events *events)
-{
-    const struct rcu_cache *counts = &rcu_caches[cache->index];
-
-    events->sheaves = atomic_load_explicit(&counts->sheaves, memory_order_relaxed);
-    events->pushed = atomic_load_explicit(&counts->pushed, memory_order_relaxed);
-    events->loose = atomic_load_explicit(&counts->loose, memory_order_relaxed);
-    events->barn = atomic_load_explicit(&counts->barn, memory_order_relaxed);
-    events->flushed = atomic_load_explicit(&counts->flushed, memory_order_relaxed);
 }
 
 /* ---- setting it ----------------------------------------------------------------------------- */
@@ -496,7 +472,7 @@ int stook_rcu_set_ops(const struct stook_rcu_ops *given)
         errno = EBUSY;
         return -1;
     }
-    if (pthread_atfork(NULL, NULL, rcu_hand_child) != 0) {
+    if (pthread_atfork(NULL, NULL, rcu_pass_child) != 0) {
         atomic_store(&rcu_state, RCU_UNSET);
         errno = ENOMEM;
         return -1;

@@ -43,7 +43,7 @@ static void rcu_slabs_done(struct stook_rcu_head *head);
 void rcu_slabs_begin(void)
 {
     int saved = errno, cancel = cancel_off();
-    unsigned side = rcu_hand_begin();
+    unsigned side = rcu_pass_begin();
 
     /* A thread that finds `busy` set has pushed its slab before, and the thread that clears it checks the stack after. */
     while (atomic_load(&rcu_slabs.came) && !atomic_exchange(&rcu_slabs.busy, true)) {
@@ -54,7 +54,7 @@ void rcu_slabs_begin(void)
         }
         atomic_store(&rcu_slabs.busy, false);
     }
-    rcu_hand_end(side);
+    rcu_pass_end(side);
     cancel_on(cancel);
     errno = saved;
 }

@@ -44,7 +44,6 @@ struct text {
     unsigned shape[3];        /* node, core, smt; 0: not said */
     uint64_t memory_said;     /* nodes whose memory was stated */
     bool memory_stated;       /* for any */
-    bool rules, matrix;       /* what stated distances */
     uint64_t set[TEXT_WORDS]; /* the list read last */
 };
 
@@ -285,7 +284,7 @@ static void text_set_distance(struct topology *t, uint64_t from, uint64_t to, ui
 }
 
 /* "0-3=12" or "0-3/4-7=32". */
-static bool text_rule(struct text *p)
+static bool text_distance(struct text *p)
 {
     const char *at = p->at;
     uint64_t from, to, distance;
@@ -306,62 +305,7 @@ static bool text_rule(struct text *p)
         !text_number(p, "a distance", TOPOLOGY_LOCAL, TOPOLOGY_FAR - 1, &distance))
         return false;
     text_set_distance(p->t, from, to, (uint8_t)distance);
-    p->rules = true;
     return true;
-}
-
-/* "10,12/12,10": a row a node, in the order of their numbers. */
-static bool text_matrix(struct text *p)
-{
-    struct topology *t = p->t;
-    unsigned n = (unsigned)__builtin_popcountll(t->online_nodes);
-    unsigned node[TOPOLOGY_NODES_MAX];
-    uint64_t distance;
-
-    for (unsigned i = 0, k = 0; i < t->nodes; i++)
-        if (t->online_nodes >> i & 1)
-            node[k++] = i;
-    for (unsigned row = 0; row < n; row++) {
-        for (unsigned column = 0; column < n; column++) {
-            const char *at = p->at;
-            unsigned a = node[row], b = node[column];
-            if (!text_number(p, "a distance", TOPOLOGY_LOCAL, TOPOLOGY_FAR - 1, &distance))
-                return false;
-            if (a == b && distance != TOPOLOGY_LOCAL)
-                return text_fail(p, at, "the distance of node %u to itself is %d", a,
-                                 TOPOLOGY_LOCAL);
-            if (column < row && distance != t->distance[b][a])
-                return text_fail(p, at,
-                                 "from node %u to node %u it is %u, from node %u to node %u %llu",
-                                 b, a, t->distance[b][a], a, b, (unsigned long long)distance);
-            t->distance[a][b] = (uint8_t)distance;
-            if (column + 1 < n && *p->at != ',')
-                return text_fail(p, p->at, "row %u has %u distances for %u nodes", row + 1,
-                                 column + 1, n);
-            p->at += column + 1 < n;
-        }
-        if (row + 1 < n && *p->at != '/')
-            return *p->at == ','
-                       ? text_fail(p, p->at, "row %u has more distances than the %u nodes", row + 1,
-                                   n)
-                       : text_fail(p, p->at, "the matrix has %u rows for %u nodes", row + 1, n);
-        p->at += row + 1 < n;
-    }
-    p->matrix = true;
-    return true;
-}
-
-static bool text_distance(struct text *p, const char *start)
-{
-    size_t word = strcspn(p->at, " \t\r\n#"), rule = strcspn(p->at, "=*");
-
-    if (p->matrix)
-        return text_fail(p, start, "the matrix of distances says it all already");
-    if (rule < word)
-        return text_rule(p);
-    if (p->rules)
-        return text_fail(p, start, "a matrix of distances stands alone");
-    return text_matrix(p);
 }
 
 static bool text_statement(struct text *p, enum text_pass pass)
@@ -395,7 +339,7 @@ static bool text_statement(struct text *p, enum text_pass pass)
         ok = text_memory(p);
         break;
     case KEY_DISTANCE:
-        ok = text_distance(p, start);
+        ok = text_distance(p);
         break;
     default:
         ok = text_shape(p, start, key);

@@ -144,14 +144,6 @@ void stat_exit(struct stook_cache *cache)
     cache->stat = cache->stat_kept = NULL;
 }
 
-int stat_find(const char *name)
-{
-    for (int event = 0; event < STAT_EVENTS; event++)
-        if (strcmp(stat_names[event], name) == 0)
-            return event;
-    return -1;
-}
-
 const char *stat_name(enum stat_event event)
 {
     return stat_names[event];

@@ -102,8 +102,7 @@ bool stat_switch(struct stook_cache *cache, int mode);
 void stat_init(struct stook_cache *cache);
 void stat_exit(struct stook_cache *cache);
 
-/* The event of a name, or -1; and the name. */
-int stat_find(const char *name);
+/* The name of an event. */
 const char *stat_name(enum stat_event event);
 
 #endif

@@ -2,7 +2,6 @@
 /* view.c - the note and the tables that view.def describes, as constant data. */
 #include "view/view.h"
 
-#include "base/settings.h"
 #include "cache/cache_list.h"
 #include "charge/group_table.h"
 #include "debug/depot.h"
@@ -39,21 +38,6 @@ const struct view_name view_names[] __attribute__((used, section(VIEW_SECTION)))
 #include "view/view.def"
     STOOK_STAT_EVENTS(VIEW_STAT){"STAT_EVENTS", STAT_EVENTS, 0},
 };
-#undef VIEW_VARIABLE
-#undef VIEW_TYPE
-#undef VIEW_FIELD
-#undef VIEW_ARRAY
-#undef VIEW_CONSTANT
-
-/* Each name fits, its end included. */
-#define VIEW_FITS(name) _Static_assert(sizeof(name) <= VIEW_NAME_MAX, "a name is too long");
-#define VIEW_VARIABLE(variable)                                                                    \
-    _Static_assert(sizeof(#variable) <= VIEW_VARIABLE_MAX, "a name is too long");
-#define VIEW_TYPE(name, type) VIEW_FITS(#name)
-#define VIEW_FIELD(name, type, field) VIEW_FITS(#name "." #field)
-#define VIEW_ARRAY(name, type, field) VIEW_FITS(#name "." #field)
-#define VIEW_CONSTANT(name) VIEW_FITS(#name)
-#include "view/view.def"
 #undef VIEW_VARIABLE
 #undef VIEW_TYPE
 #undef VIEW_FIELD

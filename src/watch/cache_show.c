@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cache_show.c - a cache's counters and attributes by their names: one as text, all as JSON.
+ * cache_show.c - the public calls on a cache's counters; and counters and attributes by their names: one as text, all as JSON.
  * docs/statistics.md explains every name; names are only ever added.
  */
 #include "base/context.h"
+#include "base/grow.h"
+#include "base/init.h"
 #include "cache/cache_list.h"
-#include "cache/pin.h"
 #include "debug/flags.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
@@ -18,6 +19,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,6 +35,52 @@ struct cache_show {
     uint64_t (*read)(struct stook_cache *cache, unsigned number); /* of the CPU or node */
     enum cache_show_kind kind;
 };
+
+/* ---- counters --------------------------------------------------------------------------------- */
+
+int stook_cache_stat_enable(struct stook_cache *cache, int on)
+{
+    bool done;
+
+    if (on != STOOK_STATS_OFF && on != STOOK_STATS_ALL && on != STOOK_STATS_SLOW) {
+        errno = EINVAL;
+        return -1;
+    }
+    context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    done = stat_switch(cache, on);
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    context_leave();
+    if (done)
+        return 0;
+    errno = ENOMEM;
+    return -1;
+}
+
+int stook_cache_stat_clear(struct stook_cache *cache)
+{
+    stat_clear(cache);
+    return 0;
+}
+
+int stook_cache_stat(struct stook_cache *cache, struct stook_stat *stat)
+{
+    const size_t events = offsetof(struct stook_stat, alloc_fastpath);
+    struct stook_stat all = {0};
+
+    if (!grow_is_sized(stat->size)) {
+        errno = EINVAL;
+        return -1;
+    }
+    all.cached_bytes = atomic_load_explicit(&cache->policy.cached, memory_order_relaxed);
+    all.cached_bytes_max = cache->policy.cached_max;
+    for (unsigned event = 0; event < STAT_EVENTS; event++) {
+        uint64_t sum = stat_read_sum(cache, (enum stat_event)event);
+        memcpy((char *)&all + events + event * sizeof(sum), &sum, sizeof(sum));
+    }
+    grow_write(stat, &all, sizeof(all));
+    return 0;
+}
 
 /* ---- attributes: within the library's context ------------------------------------------------ */
 
@@ -159,66 +207,56 @@ enum {
 
 #define SHOW_ATTRIBUTE(name, kind, value) {#name, cache_show_##name, kind},
 static const struct cache_show cache_show_attributes[] = {SHOW_ATTRIBUTES(SHOW_ATTRIBUTE)};
-enum { SHOW_COUNT = sizeof(cache_show_attributes) / sizeof(cache_show_attributes[0]) };
-
-/* ---- both kinds of names --------------------------------------------------------------------- */
-
-/* A name: `attribute`, or NULL and an event. */
-struct cache_show_item {
-    const struct cache_show *attribute;
-    enum stat_event event;
+enum {
+    SHOW_COUNT = STAT_EVENTS + sizeof(cache_show_attributes) / sizeof(cache_show_attributes[0])
 };
 
-static bool cache_show_find(const char *name, struct cache_show_item *item)
+/* ---- both kinds of names, by their numbers: counters first ------------------------------------ */
+
+static const struct cache_show *cache_show_attribute(unsigned number)
 {
-    int event = stat_find(name);
-
-    *item = (struct cache_show_item){NULL, (enum stat_event)event};
-    for (unsigned i = 0; event < 0 && i < SHOW_COUNT; i++)
-        if (strcmp(cache_show_attributes[i].name, name) == 0)
-            item->attribute = &cache_show_attributes[i];
-    return event >= 0 || item->attribute;
-}
-
-static enum cache_show_kind cache_show_kind(const struct cache_show_item *item)
-{
-    return item->attribute ? item->attribute->kind : SHOW_CPU;
-}
-
-static unsigned cache_show_parts(const struct cache_show_item *item)
-{
-    enum cache_show_kind kind = cache_show_kind(item);
-
-    return kind == SHOW_CPU ? percpu.rows : kind == SHOW_NODE ? topology.nodes : 0;
-}
-
-static uint64_t cache_show_part(struct stook_cache *cache, const struct cache_show_item *item,
-                                unsigned number)
-{
-    return item->attribute ? item->attribute->read(cache, number)
-                           : stat_read(cache, (int)number, item->event);
-}
-
-static uint64_t cache_show_sum(struct stook_cache *cache, const struct cache_show_item *item)
-{
-    unsigned parts = cache_show_parts(item);
-    uint64_t sum = 0;
-
-    if (!item->attribute)
-        return stat_read_sum(cache, item->event);
-    if (parts == 0)
-        return item->attribute->read(cache, 0);
-    for (unsigned i = 0; i < parts; i++)
-        sum += item->attribute->read(cache, i);
-    return sum;
+    return number < STAT_EVENTS ? NULL : &cache_show_attributes[number - STAT_EVENTS];
 }
 
 const char *stook_cache_show_name(unsigned number)
 {
     if (number < STAT_EVENTS)
         return stat_name((enum stat_event)number);
-    number -= STAT_EVENTS;
-    return number < SHOW_COUNT ? cache_show_attributes[number].name : NULL;
+    return number < SHOW_COUNT ? cache_show_attribute(number)->name : NULL;
+}
+
+static enum cache_show_kind cache_show_kind(unsigned number)
+{
+    return number < STAT_EVENTS ? SHOW_CPU : cache_show_attribute(number)->kind;
+}
+
+static unsigned cache_show_parts(unsigned number)
+{
+    enum cache_show_kind kind = cache_show_kind(number);
+
+    return kind == SHOW_CPU ? percpu.rows : kind == SHOW_NODE ? topology.nodes : 0;
+}
+
+static uint64_t cache_show_part(struct stook_cache *cache, unsigned number, unsigned part)
+{
+    const struct cache_show *attribute = cache_show_attribute(number);
+
+    return attribute ? attribute->read(cache, part)
+                     : stat_read(cache, (int)part, (enum stat_event)number);
+}
+
+static uint64_t cache_show_sum(struct stook_cache *cache, unsigned number)
+{
+    unsigned parts = cache_show_parts(number);
+    uint64_t sum = 0;
+
+    if (number < STAT_EVENTS)
+        return stat_read_sum(cache, (enum stat_event)number);
+    if (parts == 0)
+        return cache_show_part(cache, number, 0);
+    for (unsigned i = 0; i < parts; i++)
+        sum += cache_show_part(cache, number, i);
+    return sum;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -239,20 +277,20 @@ static __attribute__((format(printf, 2, 3))) void cache_show_print(struct cache_
     va_end(args);
 }
 
-static void cache_show_write(struct stook_cache *cache, const struct cache_show_item *item,
+static void cache_show_write(struct stook_cache *cache, unsigned number,
                              struct cache_show_text *text)
 {
-    char letter = cache_show_kind(item) == SHOW_CPU ? 'C' : 'N';
-    uint64_t sum = cache_show_sum(cache, item);
+    char letter = cache_show_kind(number) == SHOW_CPU ? 'C' : 'N';
+    uint64_t sum = cache_show_sum(cache, number);
 
-    if (cache_show_kind(item) == SHOW_ADDRESS) {
+    if (cache_show_kind(number) == SHOW_ADDRESS) {
         if (sum) /* Linux shows nothing at all where there is none */
             cache_show_print(text, "0x%llx\n", (unsigned long long)sum);
         return;
     }
     cache_show_print(text, "%llu", (unsigned long long)sum);
-    for (unsigned i = 0, parts = cache_show_parts(item); i < parts; i++) {
-        uint64_t part = cache_show_part(cache, item, i);
+    for (unsigned i = 0, parts = cache_show_parts(number); i < parts; i++) {
+        uint64_t part = cache_show_part(cache, number, i);
         if (part)
             cache_show_print(text, " %c%u=%llu", letter, i, (unsigned long long)part);
     }
@@ -262,18 +300,20 @@ static void cache_show_write(struct stook_cache *cache, const struct cache_show_
 ssize_t stook_cache_show(struct stook_cache *cache, const char *name, char *buf, size_t len)
 {
     struct cache_show_text text = {buf, len, 0};
-    struct cache_show_item item;
+    unsigned number = 0;
 
-    if (!cache_show_find(name, &item)) {
+    while (number < SHOW_COUNT && strcmp(stook_cache_show_name(number), name) != 0)
+        number++;
+    if (number == SHOW_COUNT) {
         errno = ENOENT;
         return -1;
     }
-    if (item.attribute && !stats_readable()) {
+    if (number >= STAT_EVENTS && !stats_readable()) {
         errno = EDEADLK;
         return -1;
     }
     context_enter();
-    cache_show_write(cache, &item, &text);
+    cache_show_write(cache, number, &text);
     context_leave();
     if (len > 0)
         buf[text.used < len ? text.used : len - 1] = '\0';
@@ -283,17 +323,16 @@ ssize_t stook_cache_show(struct stook_cache *cache, const char *name, char *buf,
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* "name": 3, or "name": {"sum": 3, "C": {"0": 1, "4": 2}} */
-static void cache_show_json_item(struct writer *w, struct stook_cache *cache,
-                                 const struct cache_show_item *item, const char *name)
+static void cache_show_json_item(struct writer *w, struct stook_cache *cache, unsigned number)
 {
-    bool address = cache_show_kind(item) == SHOW_ADDRESS, first = true;
-    unsigned parts = cache_show_parts(item);
+    bool address = cache_show_kind(number) == SHOW_ADDRESS, first = true;
+    unsigned parts = cache_show_parts(number);
     uint64_t sum;
 
     context_enter();
-    sum = cache_show_sum(cache, item);
+    sum = cache_show_sum(cache, number);
     context_leave();
-    writer_print(w, "\"%s\": ", name);
+    writer_print(w, "\"%s\": ", stook_cache_show_name(number));
     if (address && !sum)
         writer_print(w, "null");
     else if (address)
@@ -302,11 +341,11 @@ static void cache_show_json_item(struct writer *w, struct stook_cache *cache,
         writer_print(w, "%llu", (unsigned long long)sum);
     else
         writer_print(w, "{\"sum\": %llu, \"%c\": {", (unsigned long long)sum,
-                     cache_show_kind(item) == SHOW_CPU ? 'C' : 'N');
+                     cache_show_kind(number) == SHOW_CPU ? 'C' : 'N');
     for (unsigned i = 0; i < parts; i++) {
         uint64_t part;
         context_enter();
-        part = cache_show_part(cache, item, i);
+        part = cache_show_part(cache, number, i);
         context_leave();
         if (!part)
             continue;
@@ -317,83 +356,57 @@ static void cache_show_json_item(struct writer *w, struct stook_cache *cache,
         writer_print(w, "}}");
 }
 
-static void cache_show_json(struct writer *w, struct stook_cache *cache)
+static void cache_show_json_items(struct writer *w, struct stook_cache *cache, unsigned number,
+                                  unsigned end)
 {
-    writer_print(w, "{\"name\": ");
+    for (; number < end; number++) {
+        cache_show_json_item(w, cache, number);
+        if (number + 1 < end)
+            writer_print(w, ",\n    ");
+    }
+}
+
+struct cache_show_document {
+    struct writer writer;
+    const struct stook_cache *only; /* NULL: all */
+    bool some;
+};
+
+static int cache_show_json(struct stook_cache *cache, void *arg)
+{
+    struct cache_show_document *document = arg;
+    struct writer *w = &document->writer;
+
+    if (document->only && document->only != cache)
+        return 0;
+    writer_print(w, document->some ? ",\n  {\"name\": " : "\n  {\"name\": ");
+    document->some = true;
     writer_json(w, cache->name);
     writer_print(w, ", \"internal\": %s,\n   \"attributes\": {",
                  cache->flags & CACHE_INTERNAL ? "true" : "false");
-    for (unsigned i = 0; i < SHOW_COUNT; i++) {
-        struct cache_show_item item = {&cache_show_attributes[i], 0};
-        if (i > 0)
-            writer_print(w, ",\n    ");
-        cache_show_json_item(w, cache, &item, item.attribute->name);
-    }
+    cache_show_json_items(w, cache, STAT_EVENTS, SHOW_COUNT);
     writer_print(w, "},\n   \"counters\": {");
-    for (unsigned event = 0; event < STAT_EVENTS; event++) {
-        struct cache_show_item item = {NULL, (enum stat_event)event};
-        if (event > 0)
-            writer_print(w, ",\n    ");
-        cache_show_json_item(w, cache, &item, stat_name(item.event));
-    }
+    cache_show_json_items(w, cache, 0, STAT_EVENTS);
     writer_print(w, "}}");
-}
-
-/* The cache of a number, pinned: destroying it waits until it is written. */
-static struct stook_cache *cache_show_pin(struct pin *pin, unsigned number)
-{
-    struct stook_cache *cache;
-
-    pin_begin(pin, NULL);
-    context_enter();
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    cache = cache_table[number];
-    if (cache && !cache->alive)
-        cache = NULL;
-    pin_set(pin, cache);
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    context_leave();
-    return cache;
-}
-
-static void cache_show_unpin(struct pin *pin)
-{
-    context_enter();
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    pin_set(pin, NULL);
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    context_leave();
-    pin_end(pin);
+    return document->only != NULL;
 }
 
 int stook_cache_show_json(struct stook_cache *only, int fd)
 {
-    struct writer writer;
-    bool first = true;
+    struct cache_show_document document = {.only = only};
 
     if (!stats_readable()) {
         errno = EDEADLK;
         return -1;
     }
-    writer_init(&writer, fd);
-    writer_print(&writer,
+    (void)init_once();
+    writer_init(&document.writer, fd);
+    writer_print(&document.writer,
                  "{\"stook\": \"%d.%d.%d\", \"format\": %d, \"cpus\": %u, \"nodes\": %u,\n",
                  STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR, STOOK_VERSION_PATCH, CACHE_SHOW_FORMAT,
                  topology.cpus, topology.nodes);
-    writer_print(&writer, " \"caches\": [");
-    for (unsigned i = 1, end = stats_caches(); i < end; i++) {
-        struct stook_cache *cache;
-        struct pin pin;
-        if (only && only->index != i)
-            continue;
-        cache = cache_show_pin(&pin, i);
-        if (cache) {
-            writer_print(&writer, first ? "\n  " : ",\n  ");
-            cache_show_json(&writer, cache);
-            first = false;
-        }
-        cache_show_unpin(&pin);
-    }
-    writer_print(&writer, "]}\n");
-    return writer_finish(&writer);
+    writer_print(&document.writer, " \"caches\": [");
+    (void)find_each(true, cache_show_json, &document);
+    writer_print(&document.writer, "]}\n");
+    return writer_finish(&document.writer);
 }

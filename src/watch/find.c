@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * find.c - which caches there are, whose an object is, and which objects of a cache are live.
+ * find.c - which caches there are, whose an object is, which objects of a cache are live, and checks of whole caches.
+ *
+ * A full slab is on no list, so only the page map has all slabs.  A thread that frees a slab clears its entries first and
+ * then takes its zone's lock.  So under that lock a slab that has an entry has its descriptor, too.
  */
 #include "base/cancel.h"
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
 #include "cache/pin.h"
-#include "watch/walk.h"
+#include "watch/stats.h"
+#include "debug/slabs.h"
+#include "harden/quarantine.h"
+#include "page/zone.h"
+#include "slab/mark.h"
+#include "slab/slab.h"
 
 #include <errno.h>
 #include <string.h>
@@ -34,12 +42,12 @@ static bool find_enter(void)
     return false;
 }
 
-/* The next cache that a program may see, behind `link`.  Under the list's lock. */
-static struct stook_cache *find_next(struct list *link)
+/* The next cache behind `link`; without `internal`, one that a program may see.  Under the list's lock. */
+static struct stook_cache *find_next(struct list *link, bool internal)
 {
     for (link = link->next; link != &cache_list.all; link = link->next) {
         struct stook_cache *cache = LIST_ENTRY(link, struct stook_cache, link);
-        if (cache->alive && !(cache->flags & CACHE_INTERNAL))
+        if (cache->alive && (internal || !(cache->flags & CACHE_INTERNAL)))
             return cache;
     }
     return NULL;
@@ -52,9 +60,9 @@ struct stook_cache *stook_cache_by_name(const char *name)
     if (!find_enter())
         return NULL;
     lock_take(&cache_list.lock, LOCK_CACHES);
-    cache = find_next(&cache_list.all);
+    cache = find_next(&cache_list.all, false);
     while (cache && strncmp(cache->name, name, STOOK_NAME_MAX) != 0)
-        cache = find_next(&cache->link);
+        cache = find_next(&cache->link, false);
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
     if (!cache)
@@ -62,7 +70,7 @@ struct stook_cache *stook_cache_by_name(const char *name)
     return cache;
 }
 
-int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), void *arg)
+int find_each(bool internal, int (*fn)(struct stook_cache *cache, void *arg), void *arg)
 {
     struct pin pin;
     int stop = 0;
@@ -71,7 +79,7 @@ int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), void *arg)
         return -1;
     pin_begin(&pin, NULL);
     lock_take(&cache_list.lock, LOCK_CACHES);
-    pin_set(&pin, find_next(&cache_list.all));
+    pin_set(&pin, find_next(&cache_list.all, internal));
     while (pin.one) {
         struct stook_cache *next;
         int cancel;
@@ -82,13 +90,80 @@ int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), void *arg)
         cancel_on(cancel);
         (void)context_enter();
         lock_take(&cache_list.lock, LOCK_CACHES);
-        next = stop ? NULL : find_next(&pin.one->link);
+        next = stop ? NULL : find_next(&pin.one->link, internal);
         pin_set(&pin, next);
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
     pin_end(&pin);
     context_leave();
     return 0;
+}
+
+int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), void *arg)
+{
+    return find_each(false, fn, arg);
+}
+
+/* ---- live objects ----------------------------------------------------------------------------- */
+
+/* Where a walk is, and the slab that it has come to. */
+struct walk {
+    struct stook_cache *cache;
+    size_t page; /* the next page to visit, in the window */
+    char *base;  /* of the slab: its first object */
+    uint32_t objects;
+    uint64_t out[(STOOK_SLAB_OBJECTS_MAX + 63) / 64]; /* a bit an object: it is out of its slab */
+};
+
+/* Marks are written by the threads that move objects, without a lock: what is in motion may be either. */
+__attribute__((no_sanitize("thread"))) static bool walk_read(struct walk *walk,
+                                                             const struct slab *slab, uint64_t word)
+{
+    bool any = false;
+
+    walk->base = slab_first(walk->cache, slab);
+    walk->objects = slab_objects(walk->cache, word);
+    memset(walk->out, 0, (walk->objects + 63) / 64 * sizeof(walk->out[0]));
+    for (uint32_t i = 0; i < walk->objects; i++)
+        if (mark_is_out(walk->cache, slab, i) && quarantine_is_live(walk->cache, slab, i)) {
+            walk->out[i / 64] |= (uint64_t)1 << i % 64;
+            any = true;
+        }
+    return any;
+}
+
+/* The slab that begins at this page, if one does.  The marks of an empty slab are not valid. */
+static bool walk_slab(struct walk *walk, size_t page)
+{
+    char *base = (char *)pagemap.base + (page << PAGE_SHIFT);
+    struct zone *zone = &zone_all.zone[pagemap_zone(base)];
+    bool any = false;
+    uint32_t entry;
+
+    lock_take(&zone->lock, LOCK_ARENA);
+    entry = __atomic_load_n(&pagemap.entry[page], __ATOMIC_ACQUIRE);
+    if (pagemap_cache(entry) == walk->cache->index) {
+        const struct slab *slab = slab_at(base, entry);
+        uint64_t word = atomic_load_explicit(&slab->state, memory_order_acquire);
+        if (slab->page == page && slab_inuse(word) > 0)
+            any = walk_read(walk, slab, word);
+    }
+    lock_drop(&zone->lock, LOCK_ARENA);
+    return any;
+}
+
+/* The next slab with an object out of it; false: there is none.  Inside the library, without locks. */
+static bool walk_next(struct walk *walk)
+{
+    size_t end = slab_pages_end(), page = walk->page;
+
+    while ((page = slab_search(walk->cache, page, end)) < end)
+        if (walk_slab(walk, page++)) {
+            walk->page = page;
+            return true;
+        }
+    walk->page = end;
+    return false;
 }
 
 /* Every object of the slab that is out; true: fn says that it is enough.  Outside of the library. */
@@ -105,7 +180,7 @@ static bool find_objects(const struct walk *walk, int (*fn)(void *object, void *
 
 int stook_cache_walk(struct stook_cache *cache, int (*fn)(void *object, void *arg), void *arg)
 {
-    struct walk walk;
+    struct walk walk = {.cache = cache};
     bool enough = false;
 
     if (!STOOK_ENCODED) {
@@ -116,7 +191,6 @@ int stook_cache_walk(struct stook_cache *cache, int (*fn)(void *object, void *ar
         return -1;
     (void)cache_drain(cache,
                       false); /* what CPUs and barns have is out of its slab, and no user's */
-    walk_begin(&walk, cache);
     while (!enough && walk_next(&walk)) {
         int cancel;
         context_leave();
@@ -127,4 +201,31 @@ int stook_cache_walk(struct stook_cache *cache, int (*fn)(void *object, void *ar
     }
     context_leave();
     return 0;
+}
+
+/* ---- checks ----------------------------------------------------------------------------------- */
+
+static int validate_add(struct stook_cache *cache, void *arg)
+{
+    long errors = stook_cache_validate(cache);
+
+    if (errors > 0)
+        *(long *)arg += errors;
+    return 0;
+}
+
+long stook_cache_validate(struct stook_cache *cache)
+{
+    long errors = 0;
+
+    if (!cache)
+        return stook_cache_each(validate_add, &errors) == 0 ? errors : -1;
+    if (context_enter()) {
+        context_leave();
+        errno = EDEADLK;
+        return -1;
+    }
+    errors = (long)slabs_validate(cache);
+    context_leave();
+    return errors;
 }

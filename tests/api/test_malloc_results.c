@@ -7,6 +7,7 @@
  */
 #include "support/malloc_calls.h"
 
+#include <stook/kmalloc.h>
 #include <stook/tag.h>
 
 #include <errno.h>
@@ -51,6 +52,18 @@ static void test_the_usable_size_is_usable(void **state)
         t_free(q);
     }
     assert_int_equal(t_malloc_usable_size(NULL), 0);
+}
+
+/* free() takes objects of stook_kmalloc(), which hands the same object out again and knows nothing of malloc's marks. */
+static void test_objects_of_kmalloc(void **state)
+{
+    (void)state;
+    for (size_t size = 8; size <= 512; size *= 2)
+        for (unsigned i = 0; i < 100; i++) {
+            void *p = stook_kmalloc(size, 0);
+            assert_non_null(p);
+            t_free(p);
+        }
 }
 
 static void test_zero_bytes_are_a_unique_object(void **state)
@@ -417,6 +430,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_size_is_usable_and_aligned),
         cmocka_unit_test(test_the_usable_size_is_usable),
+        cmocka_unit_test(test_objects_of_kmalloc),
         cmocka_unit_test(test_zero_bytes_are_a_unique_object),
         cmocka_unit_test(test_free_of_null_and_errno),
         cmocka_unit_test(test_too_much_is_enomem),

@@ -23,7 +23,7 @@
 enum { POOL = 60 };
 
 static void *pool[POOL]; /* the handler's */
-static unsigned pooled, steps, next_step, visits, handled, inside, loose;
+static unsigned pooled, steps, next_step, visits, handled, inside, alone;
 static uint64_t seed = 1;
 static volatile bool done;
 
@@ -122,7 +122,7 @@ static void run_once(const struct scenario *s)
     check();
     while (held > 0)
         stook_free(cache, objects[--held]);
-    loose += (unsigned)events().loose;
+    alone += atomic_load(&singles);
 }
 
 static void handler_anywhere(void **unused)
@@ -135,15 +135,15 @@ static void handler_anywhere(void **unused)
     sigaction(SIGTRAP, &action, &old);
     for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
         unsigned all = 0;
-        handled = inside = loose = 0;
+        handled = inside = alone = 0;
         for (unsigned round = 0; round < rounds; round++) {
             setup(NULL);
             run_once(&scenarios[i]);
             teardown(NULL);
             all += steps;
         }
-        printf("%s: %u instructions, %u handlers, %u inside, %u objects loose\n", scenarios[i].name,
-               all / rounds, handled, inside, loose);
+        printf("%s: %u instructions, %u handlers, %u inside, %u objects alone\n", scenarios[i].name,
+               all / rounds, handled, inside, alone);
         assert_true(inside > 5 || getenv("STOOK_DEBUG")); /* its calls are longer */
     }
     sigaction(SIGTRAP, &old, NULL);

@@ -321,7 +321,7 @@ static void check_sheaf(struct stook_cache *cache, struct sheaf *sheaf, const ch
 static void check_rcu_sheaf(struct stook_cache *cache, struct sheaf *sheaf)
 {
     CHECK(sheaf->size > 0 && sheaf->size < sheaf->capacity &&
-              sheaf->capacity + RCU_RIDE_WORDS <= sheaf_room(sheaf),
+              sheaf->capacity + RCU_BATCH_WORDS <= sheaf_room(sheaf),
           "cache %s: an rcu sheaf of %u of %u, room %u", cache->name, sheaf->size, sheaf->capacity,
           sheaf_room(sheaf));
     check_mark_object(slab_cache_of(sheaf), sheaf, "in a slot under readers");

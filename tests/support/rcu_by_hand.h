@@ -29,7 +29,8 @@ enum { CAPACITY = 30, SIZE = 256, MOST = 4000 };
 
 /* A stack without a lock: handlers push too. */
 static _Atomic(struct stook_rcu_head *) queue;
-static atomic_uint queued;
+static atomic_uint queued, calls; /* calls: all */
+static atomic_uint singles;       /* of them, with an object that found no sheaf of its cache */
 static unsigned barriers, synchronized;
 static int reading;
 
@@ -41,6 +42,9 @@ static inline void hand_call(struct stook_rcu_head *head, void (*func)(struct st
     memset(head, 0xa5, sizeof(*head));      /* it is the RCU's */
     head->func = func;
     atomic_fetch_add(&queued, 1);
+    atomic_fetch_add(&calls, 1);
+    if (((struct rcu_batch *)(void *)head)->node == RCU_BATCH_SINGLE)
+        atomic_fetch_add(&singles, 1);
     do
         head->next = next;
     while (!atomic_compare_exchange_weak(&queue, &next, head));
@@ -107,6 +111,8 @@ static inline int setup(void **unused)
     cache = make(SIZE, CAPACITY, 0);
     held = 0;
     reading = 0;
+    atomic_store(&calls, 0);
+    atomic_store(&singles, 0);
     return 0;
 }
 
@@ -157,14 +163,6 @@ static inline int teardown(void **unused)
 static inline struct slot *slot_here(void)
 {
     return percpu_slot(cpu, percpu_offset(cache->index));
-}
-
-static inline struct rcu_events events(void)
-{
-    struct rcu_events e;
-
-    rcu_events_of(cache, &e);
-    return e;
 }
 
 #endif

@@ -71,7 +71,7 @@ static void random_topologies(void **unused)
 
 static void mutations(void **unused)
 {
-    static const char *const words[] = {DOCUMENT, "node:3 distance:10,12,30/12,10,30/30,30,10",
+    static const char *const words[] = {DOCUMENT, "node:3 distance:0/1=12 distance:0-1/2=30",
                                         "cpus:0=0-3,9 cpus:7=4-8 memory:0-1=3T memory:7=0 # x\n"};
     static const char letters[] = "node:core:smt:cpus:memory:distance:0123456789-,/=*# \n\x80KMGT";
     unsigned passed = 0, refused = 0;

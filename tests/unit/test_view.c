@@ -103,6 +103,9 @@ static void test_one_note(void **state)
     assert_int_equal(found->name_bytes, sizeof(struct view_name));
     assert_int_equal(found->variable_bytes, sizeof(struct view_variable));
     assert_true(found->names > 200 && found->variables >= 10);
+    for (unsigned i = 0; i < found->names; i++)
+        assert_true(strnlen(((const struct view_name *)follow(found->name_table))[i].name,
+                            VIEW_NAME_MAX) < VIEW_NAME_MAX);
 }
 
 /* Every variable is where the program has it. */

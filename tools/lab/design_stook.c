@@ -66,10 +66,10 @@ static struct stook_cache *design_cache(const struct lab_options *options)
 {
     struct stook_cache_args args = {.size = sizeof(args)};
     struct stook_cache *cache;
-    uintptr_t slot;
+    struct stook_private_slab slab;
 
     if (options->classes) {
-        cache = stook_private_class("lab", options->size, &slot);
+        cache = stook_private_class("lab", options->size, NULL, &slab);
         if (cache && options->capacity)
             stook_cache_set_capacity(cache, options->capacity);
         return cache;

@@ -105,10 +105,32 @@ static unsigned print_distance(const struct topology *t, unsigned a, unsigned b)
                                 : d;
 }
 
+/* Of the first node, one rule for all nodes behind it that are equally far. */
+static void print_distances_of(struct print *p, const struct topology *t, uint64_t nodes,
+                               unsigned a)
+{
+    for (unsigned b = a + 1; b < t->nodes; b++) {
+        unsigned d = print_distance(t, a, b), same = a + 1;
+        const char *comma = "";
+        if (!(nodes >> b & 1))
+            continue;
+        while (!(nodes >> same & 1) || print_distance(t, a, same) != d)
+            same++;
+        if (same < b) /* said with the first of that distance */
+            continue;
+        print_add(p, " distance:%u/", a);
+        for (; same < t->nodes; same++)
+            if ((nodes >> same & 1) && print_distance(t, a, same) == d) {
+                print_add(p, "%s%u", comma, same);
+                comma = ",";
+            }
+        print_add(p, "=%u", d);
+    }
+}
+
 static void print_distances(struct print *p, const struct topology *t, uint64_t nodes)
 {
     unsigned low = ~0u, high = 0;
-    const char *between = " distance:";
 
     for (unsigned a = 0; a < t->nodes; a++)
         for (unsigned b = 0; b < a; b++)
@@ -124,12 +146,8 @@ static void print_distances(struct print *p, const struct topology *t, uint64_t 
         return;
     }
     for (unsigned a = 0; a < t->nodes; a++)
-        for (unsigned b = 0, first = 1; b < t->nodes && (nodes >> a & 1); b++)
-            if (nodes >> b & 1) {
-                print_add(p, "%s%u", first ? between : ",", print_distance(t, a, b));
-                between = "/";
-                first = 0;
-            }
+        if (nodes >> a & 1)
+            print_distances_of(p, t, nodes, a);
 }
 
 size_t topology_print(const struct topology *t, char *buf, size_t size)

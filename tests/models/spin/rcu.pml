@@ -31,7 +31,7 @@ byte done;
         k = 0                                                                                      \
     }
 
-/* code: src/reserve/rcu_ops.c rcu_hand_begin | atomic_fetch_add(&rcu_hand_hands[side], 1) */
+/* code: src/reserve/rcu_submit.c rcu_pass_begin | atomic_fetch_add(&rcu_pass_counts[side], 1) */
 inline begin(s)
 {
     do
@@ -41,7 +41,7 @@ inline begin(s)
 #ifdef NO_RECHECK
         break
 #else
-        /* code: src/reserve/rcu_ops.c rcu_hand_begin | if ((atomic_load(&rcu_hand_side) & 1) == side) */
+        /* code: src/reserve/rcu_submit.c rcu_pass_begin | if ((atomic_load(&rcu_pass_side) & 1) == side) */
         if
         :: side % 2 == s -> break
         :: side % 2 != s -> hands[s]--
@@ -50,7 +50,7 @@ inline begin(s)
     od
 }
 
-/* code: src/reserve/rcu_hand.c rcu_hand_over | side = rcu_hand_begin() */
+/* code: src/reserve/rcu_submit.c rcu_submit | side = rcu_pass_begin() */
 inline hand_over()
 {
 #if defined(NO_HAND)
@@ -60,25 +60,25 @@ inline hand_over()
     begin(s);
 #else
     begin(s);
-    /* code: src/reserve/rcu_hand.c rcu_hand_over | sheaf = rcu_hand_pop_all() */
+    /* code: src/reserve/rcu_submit.c rcu_submit | sheaf = rcu_full_pop_all() */
     POP(mine);
 #endif
     k = 0;
     do
     :: k == SHEAVES -> break
-    :: k < SHEAVES && mine[k] -> /* code: src/reserve/rcu_hand.c rcu_hand_over | rcu_ops.call(&rcu_ride_of(sheaf)->head, done) */
+    :: k < SHEAVES && mine[k] -> /* code: src/reserve/rcu_submit.c rcu_submit | rcu_ops.call(&rcu_batch_of(sheaf)->head, done) */
         atomic { assert(!called[k]); called[k] = true; mine[k] = false };
         k++
     :: k < SHEAVES && !mine[k] -> k++
     od;
     k = 0;
 #ifndef NO_HAND
-    /* code: src/reserve/rcu_hand.c rcu_hand_over | rcu_hand_end(side) */
+    /* code: src/reserve/rcu_submit.c rcu_submit | rcu_pass_end(side) */
     hands[s]--
 #endif
 }
 
-/* code: src/reserve/rcu_ops.c rcu_hand_wait | side = atomic_fetch_add(&rcu_hand_side, 1) & 1 */
+/* code: src/reserve/rcu_submit.c rcu_pass_wait | side = atomic_fetch_add(&rcu_pass_side, 1) & 1 */
 inline wait()
 {
     atomic { !waiting -> waiting = true };
@@ -93,7 +93,7 @@ proctype deferrer(byte i)
     byte k, s;
     bool mine[SHEAVES];
 
-    /* code: src/reserve/rcu.c rcu_put | rcu_hand_push(sheaf) */
+    /* code: src/reserve/rcu.c rcu_put | rcu_full_push(sheaf) */
     atomic {
         if
         :: slot[i] -> slot[i] = false; stack[i] = true
@@ -111,7 +111,7 @@ proctype drainer()
     bool mine[SHEAVES], before[SHEAVES], taken;
 
     d_step { before[0] = true; before[1] = true }; /* both were deferred before: in a slot, or further */
-    /* code: src/reserve/rcu.c rcu_take_slots | side = rcu_hand_begin() */
+    /* code: src/reserve/rcu.c rcu_take_slots | side = rcu_pass_begin() */
     do
     :: i == SHEAVES -> break
     :: i < SHEAVES ->
@@ -129,12 +129,12 @@ proctype drainer()
         i++
     od;
 #ifndef NO_WAIT
-    /* code: src/reserve/rcu.c rcu_wait | rcu_hand_wait(); */
+    /* code: src/reserve/rcu.c rcu_wait | rcu_pass_wait(); */
     wait();
 #endif
     hand_over();
 #if !defined(NO_WAIT) && !defined(EARLY_WAIT)
-    /* code: src/reserve/rcu.c rcu_wait | rcu_hand_wait(); */
+    /* code: src/reserve/rcu.c rcu_wait | rcu_pass_wait(); */
     wait();
 #endif
     /* code: src/reserve/rcu.c rcu_wait | rcu_outside(rcu_ops.barrier) */

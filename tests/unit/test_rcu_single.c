@@ -9,6 +9,7 @@
 #include "support/child.h"
 #include "support/rcu_by_hand.h"
 
+#include <stook/kmalloc.h>
 #include <stook/rcu.h>
 
 #include <stdio.h>
@@ -28,43 +29,35 @@ static void closed_slot(void **unused)
     defer(3);
     assert_int_equal(slot->rcu->size, 2);
     slot_open(slot, main);
-    assert_int_equal(events().loose, 3);
+    assert_int_equal(singles, 3);
+    assert_int_equal(queued, 3);
     unchanged(5);
-    assert_int_equal(queued, 0);
     stook_rcu_barrier();
     check();
 }
 
-/* As many as a sheaf holds do not wait for a barrier; of two caches, side by side. */
-static void loose_fill_a_sheaf(void **unused)
+/* Objects of whole pages have no cache, and so no sheaf; in a handler, too. */
+static void whole_pages(void **unused)
 {
-    struct stook_cache *other = make(64, 0, 0);
-    void *others[RCU_MIXED];
-    struct slot *slot, *slot2;
-    struct sheaf *main, *main2;
+    unsigned char *object[2];
 
     (void)unused;
-    take(RCU_MIXED);
-    for (unsigned i = 0; i < RCU_MIXED; i++)
-        assert_non_null(others[i] = stook_alloc(other, 0));
-    main = slot_close(percpu_offset(cache->index), &slot, false);
-    main2 = slot_close(percpu_offset(other->index), &slot2, false);
-    for (unsigned i = 0; i < RCU_MIXED - 1; i++)
-        if (i % 3)
-            defer(1);
-        else
-            stook_free_rcu(other, others[i]);
-    assert_int_equal(queued, 0);
-    defer(1);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_non_null(object[i] = stook_kmalloc(100000, 0));
+        memset(object[i], 0x5a, 100000);
+    }
+    stook_free_any_rcu(object[0]);
     assert_int_equal(queued, 1);
-    slot_open(slot, main);
-    slot_open(slot2, main2);
-    unchanged(1 + (RCU_MIXED - 1) * 2 / 3);
-    pass();
-    for (unsigned i = 0; i < RCU_MIXED; i++)
-        if (i % 3 || i == RCU_MIXED - 1)
-            stook_free(other, others[i]);
-    assert_int_equal(stook_cache_destroy(other), 0);
+    context_enter();
+    stook_free_any_rcu(object[1]);
+    assert_int_equal(queued, 1);
+    context_leave();
+    assert_int_equal(queued, 2);
+    for (unsigned i = 0; i < 2; i++)
+        assert_true(object[i][0] == 0x5a && object[i][99999] == 0x5a);
+    stook_rcu_barrier();
+    assert_int_equal(stook_node_of(object[0]), -1);
+    assert_int_equal(stook_node_of(object[1]), -1);
     check();
 }
 
@@ -90,7 +83,7 @@ static void handler(void **unused)
     lock_drop(&cache->nodes[0].barn.lock, LOCK_BARN);
     assert_int_equal(queued, 0);
     context_leave();
-    assert_int_equal(queued, 1);
+    assert_int_equal(queued, 1 + 4); /* the sheaf, and the objects while the slot was closed */
     unchanged(limit + 5);
     stook_rcu_barrier();
     check();
@@ -161,17 +154,17 @@ static void a_full_sheaf_serves(void **unused)
     drop_memory();
     context_leave();
     assert_non_null(slot_here()->rcu);
-    assert_int_equal(events().loose, 0);
+    assert_int_equal(singles, 0);
     unchanged(1);
     stook_rcu_barrier();
     check();
 }
 
-/* No memory at all: cells, and the static sheaves for as many objects again. */
+/* No memory at all: the static sheaves. */
 static int exhaust(void *arg)
 {
     bool all = arg != NULL;
-    unsigned most = 2 * RCU_CELLS, n = 0;
+    unsigned most = RCU_SPARES, n = 0;
 
     setup(NULL);
     stook_cache_destroy(cache);
@@ -185,12 +178,12 @@ static int exhaust(void *arg)
         defer(1); /* aborts */
     drop_memory();
     context_leave();
-    if (queued != RCU_SPARES || events().loose != most)
+    if (queued != most || singles != most)
         return 1;
     unchanged(n);
     stook_rcu_barrier();
     check();
-    for (unsigned i = 0; i < 3 * RCU_CELLS; i++) { /* the spare sheaves are there again */
+    for (unsigned i = 0; i < 2 * RCU_SPARES; i++) { /* the spare sheaves are there again */
         take(1);
         defer(1);
     }
@@ -208,11 +201,11 @@ static void exhausted(void **unused)
     assert_true(child_died_saying(&child, "no memory to defer the free of"));
 }
 
-/* Out of memory where one may wait: cells, then the spare sheaves, then a grace period each. */
+/* Out of memory where the thread may wait: the spare sheaves, then a grace period each. */
 static int exhaust_memory(void *arg)
 {
     struct rlimit none = {1 << 20, 1 << 20};
-    unsigned n = 0, most = RCU_CELLS + RCU_SPARES * RCU_MIXED + 100;
+    unsigned n = 0, most = RCU_SPARES + 100;
 
     setup(NULL);
     reading = arg != NULL;
@@ -228,7 +221,7 @@ static int exhaust_memory(void *arg)
     for (unsigned i = 0; i < most; i++)
         defer(1);
     printf("%u sheaves before memory ran out, %u waits\n", n, synchronized);
-    if (queued != RCU_SPARES || synchronized != 100 || events().loose != most)
+    if (queued != RCU_SPARES || synchronized != 100 || singles != RCU_SPARES)
         return 2;
     pass();
     stook_rcu_barrier();
@@ -255,7 +248,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(closed_slot, setup, teardown),
-        cmocka_unit_test_setup_teardown(loose_fill_a_sheaf, setup, teardown),
+        cmocka_unit_test_setup_teardown(whole_pages, setup, teardown),
         cmocka_unit_test_setup_teardown(handler, setup, teardown),
         cmocka_unit_test_setup_teardown(call_is_interrupted, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_sheaf_serves, setup, teardown),
