@@ -30,11 +30,11 @@ def record(program, target, size, limit):
         if command.prepare:
             command.prepare()
         with open(command.stdin or os.devnull, "rb") as stdin:
-            subprocess.run([STOOK, "run", "--trace", folder / "trace", "--trace-all", "--trace-limit", limit, "--",
+            subprocess.run([STOOK, "run", "--trace", folder / "trace.%p", "--trace-limit", limit, "--",
                             *command.words], stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                            cwd=command.cwd, env=measure.environment(command), check=True)
         # The first process may have done nothing but start the others.
-        largest = max(folder.glob("trace*"), key=lambda path: path.stat().st_size)
+        largest = max(folder.glob("trace.*"), key=lambda path: path.stat().st_size)
         target.write_bytes(largest.read_bytes())
 
 

@@ -7,10 +7,10 @@
  *
  * Environment, read once at start, ignored with raised privileges:
  *   STOOK_TRACE=FILE        a trace from the start to the process's end; it replaces an older trace,
- *                           unless a process is writing that one: then this process writes none
+ *                           unless a process is writing that one: then this process writes none.
+ *                           %p is the process number: each process writes one, forked children included
  *   STOOK_TRACE_LIMIT=1G    the largest size of the file; further events are counted as lost
- *   STOOK_TRACE_PID=N       only process N (stook run sets its own number, which exec keeps)
- *   STOOK_TRACE_ALL=1       other processes too, forked children included: each to FILE.PID
+ *   STOOK_PID=N             without %p, only process N (stook run sets its own number, which exec keeps)
  */
 #ifndef STOOK_TRACE_H
 #define STOOK_TRACE_H

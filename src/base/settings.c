@@ -95,10 +95,6 @@ bool setting_check(enum setting_id id, const char *text, size_t *number)
     case SETTING_FLAG: /* those at odd places say yes */
         place = setting_place("0 1 no yes off on false true", text);
         value = (size_t)place % 2;
-        if (place < 0 && s->words[0]) {
-            place = setting_place(s->words, text);
-            value = (size_t)place + 2;
-        }
         break;
     case SETTING_NUMBER:
     case SETTING_BYTES:

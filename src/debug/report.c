@@ -137,7 +137,7 @@ static int report_put(void *context, const char *text, size_t size)
 
 static bool report_json(void)
 {
-    return setting_number(SETTING_REPORT) == 2 || setting_number(SETTING_REPORT_FORMAT) == 1;
+    return setting_number(SETTING_REPORT) & 2;
 }
 
 /* All of it, by one call. */

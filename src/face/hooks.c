@@ -198,7 +198,7 @@ static FIRST_TEXT __attribute__((constructor(104), used)) void hooks_sample(void
     if (!init_is_first())
         return;
     if (guarded > 0)
-        guard_begin(guarded, (uint32_t)setting_number(SETTING_GUARD_SLOTS));
+        guard_begin(guarded);
     if (profile > 0)
         shadow_begin(profile);
     if (sample_is_on())

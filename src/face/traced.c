@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * traced.c - starts and ends a trace, as the program or STOOK_TRACE asks for it: caches are closed and opened under the
+ * cache list's lock.  trace/trace.c records.
+ */
 #include "face/traced.h"
 
 #include "text/file.h"
@@ -8,6 +12,7 @@
 #include "trace/trace_file.h"
 #include "base/context.h"
 #include "base/report.h"
+#include "watch/exit.h"
 #include "watch/settings_show.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
@@ -17,14 +22,13 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
-/* What the environment asks for, of children too; `path` is absolute. */
+/* What the environment asks for, of children too; `path` is absolute, and a pattern behind its first `folder` bytes. */
 static struct {
     char path[PATH_MAX];
-    size_t limit;
-    bool all;
+    size_t folder, limit;
+    bool each; /* the pattern has %p: each process has a file of its own */
 } traced_wish LARGE_BSS;
 
 int stook_trace_start(const char *path, size_t limit)
@@ -73,56 +77,43 @@ int stook_trace_stop(void)
 
 /* ---- what the environment asks for ------------------------------------------------------------ */
 
-static bool traced_begin_numbered(void);
-
-/* `named`: the file is this process's. */
-static bool traced_begin(const char *path, bool named)
+static bool traced_begin(void)
 {
-    int error = trace_begin(path, traced_wish.limit);
+    size_t folder = traced_wish.folder;
+    char path[PATH_MAX];
+    int error;
 
-    /* The process that started this one, or started its parent, has that file. */
-    if (error == EBUSY && !named)
-        return traced_wish.all && traced_begin_numbered();
-    if (error != 0)
+    memcpy(path, traced_wish.path, folder);
+    if (exit_expand(traced_wish.path + folder, (int)raw_getpid(), path + folder,
+                    sizeof(path) - folder) == 0) {
+        report_warn("STOOK_TRACE: the path is too long; this process is not traced");
+        return false;
+    }
+    error = trace_begin(path, traced_wish.limit);
+    /* The process that started this one, or started its parent, may have that file. */
+    if (error != 0 && (error != EBUSY || traced_wish.each || setting_number(SETTING_PID) != 0))
         report_warn("%s: this process is not traced: %s", path,
                     error == EBUSY ? "another one writes to that file" : file_error(error));
     return error == 0;
 }
 
-/* FILE.PID: of processes that are not the first. */
-static bool traced_begin_numbered(void)
-{
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof(path), "%s.%d", traced_wish.path, (int)raw_getpid());
-
-    if (n <= 0 || (size_t)n >= sizeof(path)) {
-        report_warn("STOOK_TRACE: the path is too long; this process is not traced");
-        return false;
-    }
-    return traced_begin(path, true);
-}
-
 FIRST_TEXT bool traced_init(void)
 {
     const char *file = setting_text(SETTING_TRACE);
-    size_t only = setting_number(SETTING_TRACE_PID);
     int saved = errno, error;
     bool begun;
 
     if (!file)
         return false;
     traced_wish.limit = setting_number(SETTING_TRACE_LIMIT);
-    traced_wish.all = setting_number(SETTING_TRACE_ALL);
     error = trace_file_absolute(file, traced_wish.path, sizeof(traced_wish.path));
     if (error != 0) {
         setting_refuse(SETTING_TRACE, strerror(error));
-        traced_wish.path[0] = '\0';
         return false;
     }
-    if (only == 0 || only == (size_t)raw_getpid())
-        begun = traced_begin(traced_wish.path, only != 0);
-    else
-        begun = traced_wish.all && traced_begin_numbered();
+    traced_wish.each = exit_is_numbered(file);
+    traced_wish.folder = strlen(traced_wish.path) - strlen(file);
+    begun = (traced_wish.each || exit_writes()) && traced_begin();
     errno = saved;
     return begun;
 }
@@ -131,8 +122,7 @@ FIRST_TEXT void traced_child(bool nested)
 {
     int saved = errno;
 
-    if (trace_child() && !nested &&
-        !(traced_wish.path[0] && traced_wish.all && traced_begin_numbered()))
+    if (trace_child() && !nested && !(traced_wish.each && traced_begin()))
         accounted_watch();
     errno = saved;
 }

@@ -15,9 +15,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* The arguments of guard_begin(). */
+/* The argument of guard_begin(). */
 static _Atomic uint64_t guard_mean;
-static uint32_t guard_wanted;
 
 /* The first sample makes the pool.  A child that was forked while another thread was making it has none. */
 enum { GUARD_START_NOT, GUARD_START_NOW, GUARD_START_DONE, GUARD_START_OFF };
@@ -30,7 +29,7 @@ static bool guard_is_ready(void)
 
     if (state == GUARD_START_NOT &&
         atomic_compare_exchange_strong(&guard_start_state, &state, GUARD_START_NOW)) {
-        state = guard_catch() && guard_map(guard_wanted) ? GUARD_START_DONE : GUARD_START_OFF;
+        state = guard_catch() && guard_map() ? GUARD_START_DONE : GUARD_START_OFF;
         atomic_store_explicit(&guard_start_state, state, memory_order_release);
     }
     return state == GUARD_START_DONE;
@@ -211,9 +210,8 @@ void guard_free(void *object, const char *call)
 
 /* ---- settings --------------------------------------------------------------------------------- */
 
-void guard_begin(uint64_t mean, uint32_t slots)
+void guard_begin(uint64_t mean)
 {
     guard_mean = mean;
-    guard_wanted = slots;
     sample_begin(SAMPLE_GUARD, mean);
 }

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 enum {
+    GUARD_SLOTS = 16, /* objects at a time */
     GUARD_ZONE =
         64, /* bytes on either side, within the page, that are checked when an object is freed */
     GUARD_PAUSE = 2,              /* bytes of the mean for each object between two of a thread's */
@@ -56,7 +57,6 @@ struct guard {
     _Atomic size_t bytes; /* of it; 0: there is none */
     /* Constant while bytes is not 0. */
     size_t page;
-    uint32_t slots;
     struct guard_slot *slot;
     /* Atomic. */
     _Atomic uint32_t used;    /* slots that are not NEVER, or will not be soon */
@@ -92,8 +92,8 @@ static inline struct guard_slot *guard_slot_of(const void *address)
     return page % 2 ? &guard.slot[page / 2] : NULL;
 }
 
-/* Starts the guard: one sample for `mean` bytes (not 0) on average, `slots` objects at a time. */
-void guard_begin(uint64_t mean, uint32_t slots);
+/* Starts the guard: one sample for `mean` bytes (not 0) on average. */
+void guard_begin(uint64_t mean);
 
 /*
  * A guarded object in the place of one of the cache's: `size` zero bytes at a multiple of `align` and of the cache's

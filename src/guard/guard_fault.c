@@ -76,7 +76,7 @@ static struct guard_slot *guard_nearest(const char *at, enum guard_what *what)
 {
     size_t between = ((uintptr_t)at - guard.base) / guard.page / 2;
     struct guard_slot *left = between > 0 ? &guard.slot[between - 1] : NULL;
-    struct guard_slot *right = between < guard.slots ? &guard.slot[between] : NULL;
+    struct guard_slot *right = between < GUARD_SLOTS ? &guard.slot[between] : NULL;
 
     if (left && guard_state(left) != GUARD_LIVE && guard_state(left) != GUARD_FREED)
         left = NULL;

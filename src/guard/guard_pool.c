@@ -6,20 +6,19 @@
 
 struct guard guard;
 
-bool guard_map(uint32_t slots)
+bool guard_map(void)
 {
-    size_t page = os_page_size(), bytes = (2 * (size_t)slots + 1) * page;
-    struct guard_slot *slot = os_map(slots * sizeof(*slot));
+    size_t page = os_page_size(), bytes = (2 * GUARD_SLOTS + 1) * page;
+    struct guard_slot *slot = os_map(GUARD_SLOTS * sizeof(*slot));
     char *pool = slot ? os_reserve(bytes, page) : NULL;
 
     if (!pool) {
         if (slot)
-            os_unmap(slot, slots * sizeof(*slot));
+            os_unmap(slot, GUARD_SLOTS * sizeof(*slot));
         return false;
     }
     guard.base = (uintptr_t)pool;
     guard.page = page;
-    guard.slots = slots;
     guard.slot = slot;
     atomic_store_explicit(&guard.bytes, bytes, memory_order_release);
     return true;
@@ -50,14 +49,14 @@ struct guard_slot *guard_find(void)
     struct guard_slot *oldest;
     uint64_t least;
 
-    while (used < guard.slots)
+    while (used < GUARD_SLOTS)
         if (atomic_compare_exchange_weak_explicit(&guard.used, &used, used + 1,
                                                   memory_order_relaxed, memory_order_relaxed))
             return guard_take(&guard.slot[used], GUARD_NEVER) ? &guard.slot[used] : NULL;
     do {
         oldest = NULL;
         least = UINT64_MAX;
-        for (uint32_t i = 0; i < guard.slots; i++) {
+        for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
             uint64_t word = atomic_load_explicit(&guard.slot[i].word, memory_order_relaxed);
             if ((word & ((1u << GUARD_STATE_BITS) - 1)) == GUARD_FREED && word < least) {
                 oldest = &guard.slot[i];

@@ -40,15 +40,21 @@ static struct {
 /* STOOK_REPORT_FILE, which the program may overwrite in its environment before it ends. */
 static char exit_file[PATH_MAX] LARGE_BSS;
 
+enum { EXIT_WISH = 1, EXIT_JSON = 2 }; /* bits of STOOK_REPORT's number */
 enum exit_asked { EXIT_NO, EXIT_BY_NUMBER, EXIT_WITH_ALL };
+
+FIRST_TEXT bool exit_writes(void)
+{
+    size_t only = setting_number(SETTING_PID);
+
+    return only == 0 || only == (size_t)raw_getpid();
+}
 
 static FIRST_TEXT enum exit_asked exit_asked(void)
 {
-    size_t only = setting_number(SETTING_REPORT_PID);
-
-    if (setting_number(SETTING_REPORT) != 1 || (only != 0 && only != (size_t)raw_getpid()))
+    if (!(setting_number(SETTING_REPORT) & EXIT_WISH) || !exit_writes())
         return EXIT_NO;
-    return only != 0 ? EXIT_BY_NUMBER : EXIT_WITH_ALL;
+    return setting_number(SETTING_PID) != 0 ? EXIT_BY_NUMBER : EXIT_WITH_ALL;
 }
 
 static bool exit_is_stderr(int fd)
@@ -154,6 +160,13 @@ FIRST_TEXT void exit_prepare(void)
     errno = saved;
 }
 
+FIRST_TEXT bool exit_is_numbered(const char *pattern)
+{
+    while ((pattern = strchr(pattern, '%')) != NULL && pattern[1] != 'p')
+        pattern += pattern[1] ? 2 : 1;
+    return pattern;
+}
+
 size_t exit_expand(const char *pattern, int pid, char *path, size_t size)
 {
     size_t n = 0;
@@ -197,7 +210,7 @@ static int exit_open(const char *pattern)
 
 FIRST_TEXT void exit_report(void)
 {
-    static const unsigned formats[] = {STOOK_REPORT_TABLE, STOOK_REPORT_JSON}; /* as the words */
+    bool json = setting_number(SETTING_REPORT) & EXIT_JSON;
     int fd = -1, copy;
 
     if (exit_asked() == EXIT_NO)
@@ -205,7 +218,7 @@ FIRST_TEXT void exit_report(void)
     copy = exit_find_stderr();
     if (*exit_file)
         fd = exit_open(exit_file);
-    if (stook_report(fd >= 0 ? fd : copy, formats[setting_number(SETTING_REPORT_FORMAT)]) != 0)
+    if (stook_report(fd >= 0 ? fd : copy, json ? STOOK_REPORT_JSON : STOOK_REPORT_TABLE) != 0)
         report_warn("the report could not be written (%s)", strerror(errno));
     if (fd >= 0)
         (void)raw_close(fd);

@@ -89,7 +89,7 @@ int stook_profile_write(int fd)
 
 /*
  *   STOOK_PROFILE         where to, at the end; %p becomes the process number, %% a percent sign
- *   STOOK_PROFILE_PID     only this process writes (stook profile gives its own number, which exec
+ *   STOOK_PID             only this process writes (stook profile gives its own number, which exec
  *                         keeps), not those that it starts
  *   STOOK_PROFILE_SIGNAL  USR2, or a number: a snapshot to FILE.1, FILE.2, … at each such signal
  *
@@ -98,7 +98,6 @@ int stook_profile_write(int fd)
  */
 static struct {
     char pattern[PATH_MAX]; /* "": nothing is asked for */
-    long only;              /* a process number, or 0 */
     _Atomic unsigned snapshots;
 } profile_file LARGE_BSS;
 
@@ -117,7 +116,7 @@ static void profile_file_write(unsigned number)
     char path[PATH_MAX];
     int saved = errno, fd, failed;
 
-    if (profile_file.only != 0 && profile_file.only != (long)raw_getpid())
+    if (!exit_writes())
         return;
     if (!profile_file_path(number, path, sizeof(path))) {
         report_warn("STOOK_PROFILE: the path is too long; no profile is written");
@@ -153,8 +152,7 @@ static FIRST_TEXT __attribute__((constructor(103), used)) void profile_prepare(v
         return;
     }
     strcpy(profile_file.pattern, file);
-    profile_file.only = (long)setting_number(SETTING_PROFILE_PID);
-    if (signal == 0 || (profile_file.only != 0 && profile_file.only != (long)raw_getpid()))
+    if (signal == 0 || !exit_writes())
         return;
     if (sigaction(signal, &action, NULL) != 0)
         setting_refuse(SETTING_PROFILE_SIGNAL, strerror(errno));

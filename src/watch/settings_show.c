@@ -55,7 +55,7 @@ void setting_accepted(enum setting_id id, char text[SETTING_ACCEPTED_MAX])
 
     switch ((enum setting_type)s->type) {
     case SETTING_FLAG:
-        snprintf(text, room, s->words[0] ? "0, 1 or %s" : "0 or 1", s->words);
+        snprintf(text, room, "0 or 1");
         break;
     case SETTING_NUMBER:
         snprintf(text, room, "a %s from %zu to %zu", s->unit, s->least, s->most);

@@ -15,7 +15,7 @@
 # shellcheck shell=bash
 set -euo pipefail
 export LC_ALL=C.UTF-8
-unset LD_PRELOAD STOOK_REPORT STOOK_REPORT_FILE STOOK_REPORT_FORMAT STOOK_RESERVE
+unset LD_PRELOAD STOOK_REPORT STOOK_REPORT_FILE STOOK_RESERVE
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -8,7 +8,7 @@ stook=$STOOK_BUILD_DIR/bin/stook
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export PYTHONMALLOC=malloc
-unset LD_PRELOAD STOOK_REPORT STOOK_REPORT_FILE STOOK_REPORT_FORMAT
+unset LD_PRELOAD STOOK_REPORT STOOK_REPORT_FILE
 
 cat >"$work/spawn.py" <<'PYTHON'
 import multiprocessing, os, subprocess, sys, threading

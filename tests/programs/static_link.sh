@@ -75,7 +75,7 @@ check() { # check PROGRAM EXPECTED
     # glibc allocates while it makes what a static program's stack is walked by.
     said=$(STOOK_DEBUG=U STOOK_SAMPLE=64 "$1")
     [ "$said" = "$2" ] || { echo "$1 with stacks said \"$said\", not \"$2\"" >&2; exit 1; }
-    STOOK_REPORT=1 STOOK_REPORT_FILE=$work/report STOOK_REPORT_FORMAT=json "$1" >/dev/null
+    STOOK_REPORT=1,json STOOK_REPORT_FILE=$work/report "$1" >/dev/null
     grep -q '"malloc-' "$work/report" || { echo "$1 wrote no report" >&2; exit 1; }
     rm "$work/report"
 }

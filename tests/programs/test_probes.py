@@ -94,7 +94,7 @@ def check_counts(folder):
     assert trace.ready("ready"), "bpftrace does not attach to the library: " + trace.end()
     time.sleep(1)  # BEGIN comes before the probes
     subprocess.run([os.path.realpath(sys.executable), "-c", WORK], check=True,
-                   env=environment(malloc, STOOK_STATS="slow", STOOK_REPORT="1", STOOK_REPORT_FORMAT="json",
+                   env=environment(malloc, STOOK_STATS="slow", STOOK_REPORT="1,json",
                                    STOOK_REPORT_FILE=str(report)))
     seen = maps(trace.end())
     counted = {}

@@ -49,10 +49,10 @@ assert rows["STOOK_TAGS"]["value"] == 0 and rows["STOOK_MODE"]["value"] == "rseq
 assert rows["STOOK_HUGE_PAGES"]["words"] == "never full always"
 
 wrong = {"STOOK_LIMIT": "much", "STOOK_MODE": "lock", "STOOK_RESEVE": "1M"}
-rows, unknown, said = table(STOOK_RESERVE="3M", STOOK_TRACE_ALL="on", STOOK_TOPOLOGY="node:2 core:x",
+rows, unknown, said = table(STOOK_RESERVE="3M", STOOK_VIEW="on", STOOK_TOPOLOGY="node:2 core:x",
                             **wrong)
 assert (rows["STOOK_RESERVE"]["value"], rows["STOOK_RESERVE"]["source"]) == (3 << 20, "environment")
-assert rows["STOOK_RESERVE"]["written"] == "3M" and rows["STOOK_TRACE_ALL"]["value"] == 1
+assert rows["STOOK_RESERVE"]["written"] == "3M" and rows["STOOK_VIEW"]["value"] == 1
 for name in ("STOOK_LIMIT", "STOOK_MODE"):
     assert rows[name]["source"] == "bad value ignored", rows[name]
     assert rows[name]["value"] == {"STOOK_MODE": "rseq"}.get(name) and "STOOK_TOPOLOGY=node:2 core:x is ignored" in said, said
@@ -75,10 +75,10 @@ inside = run(STOOK, "run", "--reserve", "5M", "--report-file", "r.%p", "--", STO
              "--json", STOOK_CACHED_MAX="7M").stdout
 rows = {row["name"]: row for row in json.loads(inside)["settings"]}
 assert (rows["STOOK_RESERVE"]["value"], rows["STOOK_RESERVE"]["source"]) == (5 << 20, "stook run")
-assert rows["STOOK_REPORT"]["source"] == rows["STOOK_REPORT_PID"]["source"] == "stook run"
+assert rows["STOOK_REPORT"]["source"] == rows["STOOK_PID"]["source"] == "stook run"
 assert rows["STOOK_CACHED_MAX"]["source"] == "environment"
 assert rows["STOOK_LIMIT"]["source"] == "default"
-for option in ("--reserve", "--limit", "--mode", "--report-format"):
+for option in ("--reserve", "--limit", "--mode"):
     said = run(STOOK, "run", option, "12T", "true", status=125).stderr
     assert f"{option} takes " in said and "not 12T" in said, said
 said = run(STOOK, "run", "--trace", "t", "--trace-limit", "1K", "true", status=125).stderr
@@ -108,12 +108,12 @@ for leader in (False, True):
 # The report's path is read at the start: a program may overwrite its environment.
 if PRELOAD:
     WIPE = "import ctypes, os; c = ctypes.CDLL(None); p = c.getenv; p.restype = ctypes.c_void_p\n" \
-           "for n in (b'STOOK_REPORT', b'STOOK_REPORT_FILE', b'STOOK_REPORT_FORMAT'):\n" \
+           "for n in (b'STOOK_REPORT', b'STOOK_REPORT_FILE'):\n" \
            "    at = p(n); ctypes.memset(at, ord('#'), len(ctypes.string_at(at)))\n"
-    run(sys.executable, "-c", WIPE, LD_PRELOAD=str(LIBRARY), STOOK_REPORT="1",
-        STOOK_REPORT_FORMAT="json", STOOK_REPORT_FILE="wiped")
+    run(sys.executable, "-c", WIPE, LD_PRELOAD=str(LIBRARY), STOOK_REPORT="1,json",
+        STOOK_REPORT_FILE="wiped")
     assert json.loads((pathlib.Path(work.name) / "wiped").read_text())["mode"]
-    run("true", LD_PRELOAD=str(LIBRARY), STOOK_REPORT="1", STOOK_REPORT_PID="1",
+    run("true", LD_PRELOAD=str(LIBRARY), STOOK_REPORT="1", STOOK_PID="1",
         STOOK_REPORT_FILE="never")
     assert not (pathlib.Path(work.name) / "never").exists()
 

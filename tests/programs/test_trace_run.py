@@ -160,13 +160,23 @@ print(moved, *objects)
     assert glob.glob("env.trace*") == ["env.trace"]
 
     # Every one of them.
-    stook("--trace", "all.trace", "--trace-all", "--", "sh", "-c", script)
-    Trace("all.trace").exact("sh", 1)
-    others = [Trace(path) for path in glob.glob("all.trace.*")]
-    assert [other.program for other in others] == ["ls", "ls"], [o.program for o in others]
-    for path, other in zip(glob.glob("all.trace.*"), others):
-        assert path == f"all.trace.{other.pid}"
-        other.exact("ls", 10)
+    stook("--report", "--trace", "all%%.%p", "--", "sh", "-c", script)
+    paths = glob.glob("all*")
+    traces = [Trace(path) for path in paths]
+    assert sorted(trace.program for trace in traces) == ["ls", "ls", "sh"], [t.program for t in traces]
+    for path, trace in zip(paths, traces):
+        assert path == f"all%.{trace.pid}"
+        trace.exact(trace.program, 1)
+
+    # An inner run: what the outer one asked of its process is not asked of the inner one's.
+    stook("--report-file", "outer.%p", "--trace", "outer.trace", "--", sys.executable, "-c",
+          "import subprocess, sys; subprocess.run(sys.argv[1:], check=True)",
+          STOOK, "run", "--report-file", "inner.%p", "--", "ls", STOOK_PROFILE="own.%p")
+    trace = Trace("outer.trace")
+    trace.exact(trace.program, 100)
+    for name in "inner", "outer", "own":
+        assert len([path for path in glob.glob(f"{name}.*[0-9]") if os.path.getsize(path)]) == 1, (name, glob.glob("*"))
+    assert os.path.exists(f"own.{trace.pid}") and os.path.exists(f"outer.{trace.pid}")
 
     # The limit of the file.
     stook("--trace", "small.trace", "--trace-limit", "68K", "--",
@@ -185,7 +195,7 @@ print(moved, *objects)
     assert killed.ended == 0 and killed.allocs > 0 and killed.unknown == killed.twice == 0
 
     # What cannot be is said, once, before the program runs or while it does.
-    for options in (["--trace", "/nowhere/x"], ["--trace", "."], ["--trace-all"],
+    for options in (["--trace", "/nowhere/x"], ["--trace", "."], ["--report-all", "--trace", "x"],
                     ["--trace", "x", "--trace-limit", "10"], ["--trace-limit", "1G"]):
         assert stook(*options, "--", "true", status=125).stderr.startswith("stook"), options
     said = run(os.path.join(TESTS, "prog_threads"), "1", STOOK_TRACE="/nowhere/x",

@@ -56,8 +56,6 @@ def surroundings():
     for refused in ("rt_sigaction", "gettid", "madvise", "clock_gettime", "getrandom"):
         ends_well(f"refused: {refused}", program("sandbox", "refuse", refused) +
                   guarded(program("limits", "exercise")))
-    for slots in (1, 16, 4096):
-        ends_well(f"{slots} slots", guarded(program("limits", "exercise"), STOOK_GUARD_SLOTS=slots))
     ends_well("a limit of address space", guarded(program("limits", "exercise")),
               limits=[(resource.RLIMIT_AS, 512 * MIB)])
     works("handlers on a stack of 8 KiB", guarded(program("altstack")))

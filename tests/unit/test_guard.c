@@ -31,7 +31,7 @@
 
 #include <cmocka.h>
 
-enum { SLOTS = 16, TRIES = 100000 };
+enum { TRIES = 100000 };
 
 /* A guarded object of so many bytes; the ordinary ones on the way, which were cached, go back. */
 static char *guarded(size_t size)
@@ -110,34 +110,34 @@ static void test_placed_at_an_end(void **unused)
 
 static void test_used_again_last(void **unused)
 {
-    char *object[SLOTS], *more;
+    char *object[GUARD_SLOTS], *more;
 
     (void)unused;
-    for (int i = 0; i < SLOTS; i++)
+    for (int i = 0; i < GUARD_SLOTS; i++)
         object[i] = guarded(64);
     more = stook_kmalloc(64, STOOK_NORECLAIM); /* there is no slot left */
     assert_false(guard_covers(more));
     stook_free_any(more);
-    for (int i = 0; i < SLOTS; i++)
-        stook_free_any(object[(i * 5) % SLOTS]);
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < GUARD_SLOTS; i++)
+        stook_free_any(object[(i * 5) % GUARD_SLOTS]);
+    for (int i = 0; i < GUARD_SLOTS; i++) {
         char *again = guarded(64);
-        assert_ptr_equal(guard_slot_of(again), guard_slot_of(object[(i * 5) % SLOTS]));
+        assert_ptr_equal(guard_slot_of(again), guard_slot_of(object[(i * 5) % GUARD_SLOTS]));
         stook_free_any(again);
     }
 }
 
 static void test_mappings_are_few(void **unused)
 {
-    char *object[SLOTS];
+    char *object[GUARD_SLOTS];
     unsigned before = mappings();
 
     (void)unused;
-    for (int i = 0; i < SLOTS; i++)
+    for (int i = 0; i < GUARD_SLOTS; i++)
         object[i] = guarded(100);
     /* One more was seen now and then, in clang's build; not where it lies. */
-    assert_in_range(mappings(), before + SLOTS, before + 2 * SLOTS + 1);
-    for (int i = 0; i < SLOTS; i++)
+    assert_in_range(mappings(), before + GUARD_SLOTS, before + 2 * GUARD_SLOTS + 1);
+    for (int i = 0; i < GUARD_SLOTS; i++)
         stook_free_any(object[i]);
     assert_true(mappings() <= before + 1);
 }
@@ -214,7 +214,7 @@ static int pause_of_the_mean(void *unused)
     object = stook_kmalloc(64, STOOK_SIGNAL_SAFE);
     cache = stook_cache_of(object);
     stook_free_any(object);
-    guard_begin(1 << 20, SLOTS);
+    guard_begin(1 << 20);
     before = atomic_load(&guard.sampled);
     for (int i = 0; i < 2600; i++) {
         object = guard_alloc(cache, 64, 1, 0, 1000);

@@ -34,7 +34,7 @@ static char stack[STACK];
 /* A live object at the right end of its page; sampling begins here, behind the program's handler. */
 static volatile char *take(size_t size)
 {
-    guard_begin(1, 16);
+    guard_begin(1);
     stook_kmalloc_doors();
     for (int i = 0; i < 1000; i++) {
         char *object = stook_kmalloc(size, STOOK_NORECLAIM);

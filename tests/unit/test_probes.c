@@ -146,7 +146,7 @@ static int child_body(void)
         stook_free(hungry, object_now);
     }
     (void)stook_cache_shrink(hungry);
-    guard_begin(1, 1);
+    guard_begin(1);
     stook_kmalloc_doors();
     for (int i = 0; i < OTHERS && !said->sampled; i++) {
         void *maybe = stook_kmalloc(96, STOOK_NORECLAIM);

@@ -143,7 +143,7 @@ assert "-50.0 KiB       -200" in shrunk and "-50.0 KiB live in -200 objects" in 
 other = parse(tool("--json", "a", names[0]))
 assert other["growth"]["live_objects"] == 300 and other["nr_sites"] == 4, other
 # Only the process that is named, and nothing without being asked.
-run(PROGRAM, STOOK_PROFILE="never", STOOK_PROFILE_PID="1")
+run(PROGRAM, STOOK_PROFILE="never", STOOK_PID="1")
 assert not os.path.exists("never")
 said = run(PROGRAM, STOOK_PROFILE="/nowhere/at/all").stderr.decode()
 assert "stook: the profile cannot be written to /nowhere/at/all (No such file" in said, said

@@ -296,19 +296,18 @@ static void objects_note(struct heap *heap, const struct heap_large *large, stru
 static bool objects_guarded(struct heap *heap, uint64_t address, struct heap_what *what)
 {
     const struct view *v = &heap->view;
-    uint64_t guard = view_value(v, VIEW_at_guard), base, bytes, page, slots, slot, word, start,
-             size, cache, at, kept = view_value(v, VIEW_GUARD_STATE_BITS);
+    uint64_t guard = view_value(v, VIEW_at_guard), base, bytes, page, slot, word, start, size,
+             cache, at, kept = view_value(v, VIEW_GUARD_STATE_BITS);
 
     if (!view_knows(v, VIEW_at_guard) ||
         !view_read(v, heap->target, guard, VIEW_guard_base, &base) ||
         !view_read(v, heap->target, guard, VIEW_guard_bytes, &bytes) || address - base >= bytes ||
         !view_read(v, heap->target, guard, VIEW_guard_page, &page) || page == 0 ||
-        !view_read(v, heap->target, guard, VIEW_guard_slots, &slots) ||
         !view_read(v, heap->target, guard, VIEW_guard_slot, &slot))
         return false;
     what->kind = HEAP_NOTHING;
     at = (address - base) / page;
-    if (at % 2 == 0 || at / 2 >= slots)
+    if (at % 2 == 0)
         return true; /* in a page between two */
     at = slot + at / 2 * view_size(v, VIEW_guarded);
     if (!view_read(v, heap->target, at, VIEW_guarded_word, &word) ||

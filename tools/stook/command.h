@@ -30,6 +30,12 @@ enum { /* exit statuses beside those of the program that `stook run` becomes */
        STATUS_NOT_FOUND = 127 /* run: there is no such program */
 };
 
+/*
+ * The environment of a program that this process becomes: STOOK_PID names it (`one`), or no process.  If an outer stook
+ * run or stook profile has named its own process, what it asked of that is not asked of this one.
+ */
+int run_claim(bool one);
+
 /* A writer to standard output, through stdio's buffer: standard_end() knows of all errors. */
 struct writer;
 void output_writer(struct writer *w);

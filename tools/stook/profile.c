@@ -170,16 +170,14 @@ static int profile_show(const char *path, const char *later, struct profile_opti
 static _Noreturn void profile_become(char **program, const char *pattern,
                                      const struct profile_options *options)
 {
-    char self[32], **argv;
+    char **argv;
     size_t n = 0;
 
     while (program[n])
         n++;
     argv = calloc(n + 4, sizeof(*argv));
-    snprintf(self, sizeof(self), "%ld", (long)getpid());
-    if (!argv || setenv(setting_name(SETTING_TAGS), "1", 1) != 0 ||
+    if (!argv || run_claim(true) != STATUS_OK || setenv(setting_name(SETTING_TAGS), "1", 1) != 0 ||
         setenv(setting_name(SETTING_PROFILE), pattern, 1) != 0 ||
-        setenv(setting_name(SETTING_PROFILE_PID), self, 1) != 0 ||
         (options->signal ? setenv(setting_name(SETTING_PROFILE_SIGNAL), options->signal, 1)
                          : unsetenv(setting_name(SETTING_PROFILE_SIGNAL))) != 0)
         _exit(complain(STATUS_RUN, "no memory"));

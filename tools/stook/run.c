@@ -3,8 +3,8 @@
  * run.c - stook run: becomes PROGRAM with libstook-malloc.so preloaded.
  *
  * With --leaks the program is a child (run_leaks.c).  Otherwise it executes the program in its own process, so that signals, job control, the exit status and
- * the parent see the program itself.  The report is written by the library inside it: STOOK_REPORT
- * names this process's number, which exec keeps, so that of a tree only the first one writes.
+ * the parent see the program itself.  The report is written by the library inside it: STOOK_PID is
+ * this process's number, which exec keeps, so that of a tree only the first one writes.
  */
 #include "stook/command.h"
 #include "stook/locate.h"
@@ -29,7 +29,7 @@
 static char run_names[1024];
 
 struct run_options {
-    bool report, all, trace_all;
+    bool report, all;
     const char *leaks, *format, *file, *mode, *reserve, *limit, *trace, *trace_limit, *debug,
         *harden;
 };
@@ -55,6 +55,29 @@ static int run_set(enum setting_id id, const char *value)
     return run_setenv(setting_name(id), value);
 }
 
+int run_claim(bool one)
+{
+    static const enum setting_id of_one[] = {SETTING_REPORT, SETTING_PROFILE, SETTING_TRACE};
+    char self[32];
+
+    for (unsigned i = 0; i < sizeof(of_one) / sizeof(of_one[0]) && !exit_writes(); i++) {
+        const char *text = setting_text(of_one[i]);
+        if (text && !(of_one[i] == SETTING_TRACE && exit_is_numbered(text)))
+            unsetenv(setting_name(of_one[i]));
+    }
+    if (!one)
+        return unsetenv(setting_name(SETTING_PID)), STATUS_OK;
+    snprintf(self, sizeof(self), "%d", (int)getpid());
+    return run_set(SETTING_PID, self);
+}
+
+static const char *run_format_word(const char *text, void *to)
+{
+    *(const char **)to = text;
+    return strcmp(text, "table") == 0 || strcmp(text, "json") == 0 ? NULL
+                                                                   : "table or json is expected";
+}
+
 static const char *run_leaks_word(const char *text, void *to)
 {
     *(const char **)to = text;
@@ -66,7 +89,7 @@ static int run_parse(int argc, char **argv, struct run_options *options)
     const struct option_row rows[] = {
         {"report", OPTION_FLAG, .to = &options->report},
         {"report-all", OPTION_FLAG, .to = &options->all},
-        {"report-format", OPTION_SETTING, &options->format, .least = SETTING_REPORT_FORMAT},
+        {"report-format", OPTION_CALL, &options->format, .read = run_format_word},
         {"report-file", OPTION_TEXT, .to = &options->file},
         {"leaks", OPTION_CALL, &options->leaks, .read = run_leaks_word, .otherwise = "1"},
         {"mode", OPTION_SETTING, &options->mode, .least = SETTING_MODE},
@@ -76,7 +99,6 @@ static int run_parse(int argc, char **argv, struct run_options *options)
         {"harden", OPTION_SETTING, &options->harden, .least = SETTING_HARDEN},
         {"trace", OPTION_TEXT, .to = &options->trace},
         {"trace-limit", OPTION_SETTING, &options->trace_limit, .least = SETTING_TRACE_LIMIT},
-        {"trace-all", OPTION_FLAG, .to = &options->trace_all},
     };
     const struct option_table table = {"run", STATUS_RUN, rows, sizeof(rows) / sizeof(rows[0]),
                                        .program = true};
@@ -87,9 +109,10 @@ static int run_parse(int argc, char **argv, struct run_options *options)
     options->report |= options->all || ((options->format || options->file) && !options->leaks);
     if (optind >= argc)
         return complain(STATUS_RUN, "a program is needed; see stook help run");
-    if (!options->trace && (options->trace_limit || options->trace_all))
-        return complain(STATUS_RUN, "--trace-%s needs --trace FILE",
-                        options->trace_all ? "all" : "limit");
+    if (!options->trace && options->trace_limit)
+        return complain(STATUS_RUN, "--trace-limit needs --trace FILE");
+    if (options->all && options->trace && !exit_is_numbered(options->trace))
+        return complain(STATUS_RUN, "with --report-all the file of --trace needs %%p in its name");
     return STATUS_OK;
 }
 
@@ -202,17 +225,9 @@ static int run_report_file(const char *file)
 
 static int run_report(const struct run_options *options)
 {
-    char self[32];
-    int status;
+    bool json = options->format && strcmp(options->format, "json") == 0;
+    int status = run_set(SETTING_REPORT, json ? "1,json" : "1");
 
-    snprintf(self, sizeof(self), "%d", (int)getpid());
-    status = options->report ? run_set(SETTING_REPORT, "1") : STATUS_OK;
-    if (options->all)
-        unsetenv(setting_name(SETTING_REPORT_PID));
-    else if (status == STATUS_OK)
-        status = run_set(SETTING_REPORT_PID, self);
-    if (status == STATUS_OK)
-        status = run_set(SETTING_REPORT_FORMAT, options->format ? options->format : "table");
     if (status != STATUS_OK)
         return status;
     if (options->file)
@@ -227,23 +242,19 @@ static int run_report(const struct run_options *options)
  */
 static int run_trace(const struct run_options *options)
 {
-    char self[32];
+    char path[PATH_MAX];
     int fd, status;
 
-    fd = file_open_write(options->trace, O_WRONLY | O_CREAT, 0600);
+    if (exit_expand(options->trace, (int)getpid(), path, sizeof(path)) == 0)
+        return complain(STATUS_RUN, "%s: the path is too long", options->trace);
+    fd = file_open_write(path, O_WRONLY | O_CREAT, 0600);
     if (fd < 0)
-        return complain(STATUS_RUN, "the trace cannot be written to %s: %s", options->trace,
+        return complain(STATUS_RUN, "the trace cannot be written to %s: %s", path,
                         file_error(errno));
     close(fd);
-    snprintf(self, sizeof(self), "%d", (int)getpid());
     status = run_set(SETTING_TRACE, options->trace);
-    if (status == STATUS_OK)
-        status = run_set(SETTING_TRACE_PID, self);
     if (status == STATUS_OK && options->trace_limit)
-        status = run_set(SETTING_TRACE_LIMIT, options->trace_limit);
-    if (status == STATUS_OK && options->trace_all)
-        return run_set(SETTING_TRACE_ALL, "1");
-    unsetenv(setting_name(SETTING_TRACE_ALL)); /* an outer run's wish is not ours */
+        return run_set(SETTING_TRACE_LIMIT, options->trace_limit);
     return status;
 }
 
@@ -282,10 +293,14 @@ static int run_tell(void)
 
 static int run_environment(const struct run_options *options)
 {
-    const char *why;
+    bool one =
+        (options->report && !options->all) || (options->trace && !exit_is_numbered(options->trace));
     int status = run_preload();
+    const char *why;
 
     run_warn();
+    if (status == STATUS_OK && (one || options->all))
+        status = run_claim(one);
     if (status == STATUS_OK && options->file)
         status = run_report_file(options->file);
     if (status == STATUS_OK && options->report)
@@ -412,9 +427,9 @@ const struct command command_run = {
         "                         where not all are meant (malloc's are malloc-*), as the kernel's\n"
         "                         slab_debug: FZPU; Z,malloc-64\n"
         "  --trace FILE           record all allocations and frees, with time, thread and CPU, for\n"
-        "                         stook lab trace; an older trace in FILE is replaced\n"
+        "                         stook lab trace; an older trace in FILE is replaced; with %p in\n"
+        "                         FILE, its number, each process of the tree writes a trace\n"
         "  --trace-limit SIZE     let FILE grow to SIZE, 1G by default; later events are lost\n"
-        "  --trace-all            also trace the other processes of the tree, each to FILE.PID\n"
         "\n"
         "A process that ends without exit(), by a signal or _exit(), writes no report.\n"
         "Programs that are linked statically, gain privileges or run on another libc keep their own\n"
