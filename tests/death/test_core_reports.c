@@ -7,6 +7,8 @@
 #include "kmalloc/private.h"
 #include "support/make.h"
 #include "support/child.h"
+#include "support/golden.h"
+#include "support/test.h"
 
 #include "base/context.h"
 #include "base/lock.h"
@@ -17,18 +19,11 @@
 
 #include <errno.h>
 #include <fnmatch.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
-
-#include "support/golden.h"
 
 static void *take(struct stook_cache *cache)
 {
@@ -360,11 +355,10 @@ static int run(void *arg)
     return 0;
 }
 
-static void reports(void **unused)
+TEST(reports)
 {
     unsigned failed = 0;
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(deaths) / sizeof(deaths[0]); i++) {
         struct child child;
         char golden[8192];
@@ -384,11 +378,4 @@ static void reports(void **unused)
         }
     }
     assert_int_equal(failed, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reports)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,20 +8,15 @@
 #include "guard/guard_fault.h"
 #include "support/child.h"
 #include "support/environment.h"
+#include "support/golden.h"
 #include "support/malloc_calls.h"
+#include "support/test.h"
 
 #include <fnmatch.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
-
-#include "support/golden.h"
 
 enum { RIGHT, LEFT, EITHER };
 
@@ -198,11 +193,10 @@ static int run(void *arg)
     return 0;
 }
 
-static void reports(void **unused)
+TEST(reports)
 {
     unsigned failed = 0;
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(deaths) / sizeof(deaths[0]); i++) {
         struct child child;
         char golden[4096];
@@ -224,10 +218,7 @@ static void reports(void **unused)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reports)};
-
-    (void)argc;
     environment_need("STOOK_GUARD", "1", argv);
     calls_make_classes();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -8,6 +8,8 @@
  * STOOK_TEST_UPDATE=1 prints what is said instead.
  */
 #include "support/child.h"
+#include "support/golden.h"
+#include "support/test.h"
 
 #include "slab/slab.h"
 
@@ -16,21 +18,14 @@
 
 #include <ctype.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "support/golden.h"
 
 #include <stook/debug.h>
 
@@ -70,7 +65,6 @@ static int clobber_zone(void *unused)
     struct kmem_cache *cache = make("TestSlub_RZ_alloc", 64, SLAB_RED_ZONE);
     uint8_t *p = kmem_cache_alloc(cache, GFP_KERNEL);
 
-    (void)unused;
     p[64] = 0x12;
     found(cache, 1);
     kmem_cache_free(cache, p);
@@ -86,7 +80,6 @@ static int next_pointer(void *unused)
     struct slab *slab;
     uint32_t index;
 
-    (void)unused;
     slab = slab_find(own, p, &index);
     kmem_cache_free(cache, p);
     found(cache, 0);
@@ -102,7 +95,6 @@ static int first_byte(void *unused)
     struct kmem_cache *cache = make("TestSlub_1th_word_free", 64, SLAB_POISON);
     uint8_t *p = kmem_cache_alloc(cache, GFP_KERNEL);
 
-    (void)unused;
     kmem_cache_free(cache, p);
     *p = 0x78;
     found(cache, 1);
@@ -115,7 +107,6 @@ static int byte_50(void *unused)
     struct kmem_cache *cache = make("TestSlub_50th_word_free", 64, SLAB_POISON);
     uint8_t *p = kmem_cache_alloc(cache, GFP_KERNEL);
 
-    (void)unused;
     kmem_cache_free(cache, p);
     p[50] = 0x9a;
     found(cache, 1);
@@ -128,7 +119,6 @@ static int zone_after_free(void *unused)
     struct kmem_cache *cache = make("TestSlub_RZ_free", 64, SLAB_RED_ZONE);
     uint8_t *p = kmem_cache_alloc(cache, GFP_KERNEL);
 
-    (void)unused;
     kmem_cache_free(cache, p);
     p[64] = 0xab;
     found(cache, 1);
@@ -141,7 +131,6 @@ static int kmalloc_zone(void *unused)
 {
     uint8_t *p;
 
-    (void)unused;
     p = kmalloc(18, GFP_KERNEL);
     NEED(ksize(p) == 18);
     p[18] = 0xab;
@@ -157,7 +146,6 @@ static int size_of_freed(void *unused)
 {
     uint8_t *p = kmalloc(100, GFP_KERNEL), *q = kmalloc(20000, GFP_KERNEL);
 
-    (void)unused;
     NEED(kmalloc_size_roundup(100) == 128 && ksize(p) == 100);
     kfree(p);
     kfree(q);
@@ -173,7 +161,6 @@ static int mempool(void *unused)
               *large = mempool_create_kmalloc_pool(2, 20000);
     uint8_t *p, *q;
 
-    (void)unused;
     NEED(pool && large);
     p = mempool_alloc_preallocated(pool);
     q = mempool_alloc_preallocated(large);
@@ -200,7 +187,6 @@ static int large_twice(void *unused)
 {
     char *p = kmalloc(300000, GFP_KERNEL), *q = kmalloc(100000, GFP_KERNEL);
 
-    (void)unused;
     kfree(p);
     kfree(p);
     kfree(q + 4096);
@@ -214,7 +200,6 @@ static int large_zone(void *unused)
 {
     uint8_t *p = kzalloc(20000, GFP_KERNEL);
 
-    (void)unused;
     NEED(ksize(p) == 20000);
     for (unsigned i = 0; i < 20000; i++)
         NEED(p[i] == 0);
@@ -239,7 +224,6 @@ static int destroy_with_one_out(void *unused)
     struct kmem_cache *cache =
         make("TestSlub_kmalloc_leak", 64, SLAB_RED_ZONE | SLAB_POISON | SLAB_STORE_USER);
 
-    (void)unused;
     NEED(kmem_cache_alloc(cache, GFP_KERNEL));
     kmem_cache_destroy(cache);
     return 0;
@@ -250,7 +234,6 @@ static int krealloc_zone(void *unused)
 {
     uint8_t *p, *q;
 
-    (void)unused;
     p = kzalloc(48, GFP_KERNEL);
     NEED(p);
     for (unsigned i = 0; i < 48; i++)
@@ -356,7 +339,6 @@ static void tick(int signal)
     static void *held[HELD];
     unsigned at = ticks++ % HELD;
 
-    (void)signal;
     kmem_cache_free(timed, held[at]);
     held[at] = timed_take(0);
 }
@@ -367,7 +349,6 @@ static int timer(void *unused)
     struct itimerval every = {.it_interval = {.tv_usec = 200}, .it_value = {.tv_usec = 200}};
     void *held[HELD] = {0};
 
-    (void)unused;
     timed = make("timed", 40, SLAB_CONSISTENCY_CHECKS | SLAB_RED_ZONE | SLAB_POISON);
     kmem_cache_free(timed, timed_take(GFP_KERNEL));
     NEED(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &every, NULL) == 0);
@@ -456,13 +437,12 @@ static void normalise(const char *from, char *to)
     *to = '\0';
 }
 
-static void corruptions(void **unused)
+TEST(corruptions)
 {
     static struct child child;
     static char golden[8192], said[8192];
     unsigned failed = 0;
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         child_run(&child, cases[i].body, NULL);
         normalise(child.error, said);
@@ -483,13 +463,10 @@ static void corruptions(void **unused)
 /* The library reads its settings when the process starts. */
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(corruptions)};
-
-    (void)argc;
     if (!getenv("STOOK_DEBUG")) {
         setenv("STOOK_DEBUG", "FZPU,kmalloc-*,large", 1);
         execv("/proc/self/exe", argv);
         return 1;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

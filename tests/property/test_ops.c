@@ -9,6 +9,7 @@
 #include "support/ops.h"
 #include "support/random.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 #include <stook/topology.h>
@@ -16,12 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 #ifndef SEEDS
 #define SEEDS 10
@@ -67,13 +63,12 @@ static void run_one(uint64_t seed, struct ops_counts *sum)
     ops_add(sum, counts);
 }
 
-static void random_programs(void **unused)
+TEST(random_programs)
 {
     const char *seed = getenv("STOOK_TEST_SEED");
     uint64_t seeds = scaled(SEEDS);
     struct ops_counts sum = {0};
 
-    (void)unused;
 #ifdef SETUP_CHECK
     SETUP_CHECK;
 #endif
@@ -99,11 +94,4 @@ static void random_programs(void **unused)
     assert_true(CAPACITIES ? sum.capacities > 2 * seeds || getenv("STOOK_DEBUG")
                            : sum.capacities == 0);
     assert_true(sum.of_node > 5 * seeds && (!TOPOLOGIES || sum.moved > 50 * seeds));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_programs)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include "support/child.h"
 #include "support/random.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <stook/sheaf.h>
 #include <stook/stook.h>
@@ -22,17 +23,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define MUST(what)                                                                                 \
     do {                                                                                           \
@@ -241,7 +237,6 @@ static void finish(void)
 
 static int go_on(void *arg)
 {
-    (void)arg;
     check(); /* what the parent had counted */
     for (unsigned i = 0; i < 2000; i++)
         step(&workers[i % THREADS]);
@@ -250,9 +245,8 @@ static int go_on(void *arg)
     return 0;
 }
 
-static void test_alone(void **state)
+TEST(test_alone)
 {
-    (void)state;
     struct child child;
 
     start(STEADY);
@@ -268,9 +262,8 @@ static void test_alone(void **state)
 }
 
 /* Switched on one after the other: there are slabs from before and from after. */
-static void test_late(void **state)
+TEST(test_late)
 {
-    (void)state;
     uint64_t tagged, total, rounds = scaled(40000);
 
     start(LATE);
@@ -288,9 +281,8 @@ static void test_late(void **state)
     finish();
 }
 
-static void test_share(void **state)
+TEST(test_share)
 {
-    (void)state;
     enum { MANY = 4000 };
     static void *objects[MANY];
     struct stook_cache *cache = stook_cache_create("share", 128, NULL);
@@ -327,7 +319,6 @@ static void handler(int signal)
     void *objects[3];
     unsigned n = 0;
 
-    (void)signal;
     for (unsigned i = 0; i < 3; i++)
         if ((objects[n] = stook_alloc_at(caches[i], STOOK_SIGNAL_SAFE, &sites[HANDLER])) != NULL) {
             atomic_fetch_add(&handled, 1);
@@ -396,30 +387,26 @@ static void run_threads(int how)
     finish();
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     run_threads(STEADY);
 }
 
-static void test_threads_late(void **state)
+TEST(test_threads_late)
 {
-    (void)state;
     run_threads(LATE);
 }
 
-static void test_threads_switched(void **state)
+TEST(test_threads_switched)
 {
-    (void)state;
     run_threads(SWITCHED);
 }
 
 /* ---- sites ---------------------------------------------------------------------------------- */
 
 /* The macros make a site of each place, and the same place is one site. */
-static void test_macros(void **state)
+TEST(test_macros)
 {
-    (void)state;
     struct stook_tag_stat stat = {.size = sizeof(stat)};
     struct stook_cache *cache = stook_cache_create("macros", 96, NULL);
     void *a[3], *b, *c;
@@ -450,9 +437,8 @@ static void test_macros(void **state)
 }
 
 /* A wrapper names its caller; without one its own call counts. */
-static void test_wrapped(void **state)
+TEST(test_wrapped)
 {
-    (void)state;
     struct stook_tag_stat stat = {.size = sizeof(stat)};
     struct stook_cache *cache = stook_cache_create("wrapped", 96, NULL);
     const void *from = (const void *)0x500000000123;
@@ -471,20 +457,4 @@ static void test_wrapped(void **state)
         stook_free(cache, a[i]);
     stook_free(cache, b);
     assert_int_equal(stook_cache_destroy(cache), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrapped),
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_late),
-        cmocka_unit_test(test_share),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_threads_late),
-        cmocka_unit_test(test_threads_switched),
-        cmocka_unit_test(test_macros),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,22 +9,18 @@
 #include "support/environment.h"
 #include "support/random.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { THREADS = 8, CACHES = 6, HELD = 256, QUEUE = 64, BULK = 48, CALLS = 250000 };
 
@@ -66,14 +62,12 @@ static int null_fd;
 
 static void built(void *object, void *arg)
 {
-    (void)arg;
     atomic_fetch_add(&sums[1].built, 1);
     memset((char *)object + 8, 0x5a, 16);
 }
 
 static void unbuilt(void *object, void *arg)
 {
-    (void)arg;
     atomic_fetch_sub(&sums[1].built, 1);
     for (int i = 8; i < 24; i++)
         STORM_CHECK(((unsigned char *)object)[i] == 0x5a);
@@ -252,7 +246,7 @@ static size_t collect(struct worker *workers, struct check_object *list)
     return n;
 }
 
-static void storm(void **unused)
+TEST(storm)
 {
     static struct worker workers[THREADS];
     static struct check_object list[THREADS * (CACHES * HELD + QUEUE)];
@@ -261,7 +255,6 @@ static void storm(void **unused)
     uint64_t calls = 0;
     size_t n;
 
-    (void)unused;
     null_fd = open("/dev/null", O_WRONLY);
     calls_each = scaled(CALLS);
     for (unsigned c = 0; c < CACHES; c++) {
@@ -300,12 +293,8 @@ static void storm(void **unused)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(storm)};
-
-    (void)argc;
-    (void)argv;
 #ifdef SAMPLE
     environment_need("STOOK_SAMPLE", SAMPLE, argv);
 #endif
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

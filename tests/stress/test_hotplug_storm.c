@@ -103,7 +103,6 @@ static int storm(void *unused)
     struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = 12};
     uint64_t random = 5;
 
-    (void)unused;
     MUST(stook_topology_set(machine) == 0);
     MUST((cache[0] = stook_cache_create("small", 64, &args)) != NULL);
     MUST((cache[1] = stook_cache_create("middle", 320, NULL)) != NULL);
@@ -138,17 +137,7 @@ static int storm(void *unused)
     return 0;
 }
 
-static void cpus_and_nodes_come_and_go(void **unused)
+TEST(cpus_and_nodes_come_and_go)
 {
-    (void)unused;
     in_child(storm, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cpus_and_nodes_come_and_go),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
  */
 #include "support/check.h"
 #include "support/delayed_rcu.h"
+#include "support/test.h"
 
 #include "base/context.h"
 #include "reserve/rcu.h"
@@ -19,15 +20,10 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 enum { PLACES = 48, READERS = 3, WRITERS = 3, TYPES = 2, WORDS = 6, TURNS = 15000 };
 
@@ -50,7 +46,6 @@ static uint64_t type_of(unsigned type)
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     struct thing *thing = object;
 
     atomic_init(&thing->type, type_of(TYPES));
@@ -146,7 +141,6 @@ static void on_signal(int signal)
 {
     int saved = errno; /* of an allocation that failed */
 
-    (void)signal;
     if (handler_random == 0)
         return;
     atomic_fetch_add_explicit(&signals, 1, memory_order_relaxed);
@@ -250,7 +244,7 @@ static void *waiter(void *arg)
 
 /* ------------------------------------------------------------------------------------------------- */
 
-static void storm(void **unused)
+TEST(storm)
 {
     struct stook_cache_args args = {.size = sizeof(args)}, constructed = args;
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
@@ -259,7 +253,6 @@ static void storm(void **unused)
     struct timespec moment = {0, 300000};
     bool alive = true;
 
-    (void)unused;
     if (text)
         rounds = (unsigned)atoi(text);
     assert_int_equal(delayed_use(), 0);
@@ -322,11 +315,4 @@ static void storm(void **unused)
     assert_int_equal(atomic_load(&delayed_calls), atomic_load(&delayed_backs));
     delayed_end();
     check_all(NULL, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(storm)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* golden.h - the reports that death tests expect: tests/death/golden/.  Behind cmocka.h. */
+/* golden.h - the reports that death tests expect: tests/death/golden/. */
 #ifndef STOOK_TESTS_SUPPORT_GOLDEN_H
 #define STOOK_TESTS_SUPPORT_GOLDEN_H
+
+#include "support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/group_model.h"
+#include "support/test.h"
 
 #include "charge/group_table.h"
 #include "base/context.h"
@@ -10,14 +11,10 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct group_model group_model = {.inside = -1};
 
