@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "slab/freelist_iter.h"
 #include "support/check.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct stook_cache *cache;
 static struct slab *slab;
@@ -39,14 +35,13 @@ static void unmake(void)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-static void emits_whole_without_writing(void **unused)
+TEST(emits_whole_without_writing)
 {
     static void *objects[1000];
     size_t bytes;
     char *base;
     struct freelist_iter iter;
 
-    (void)unused;
     make(8, NULL); /* links inside: linking would write to the pages */
     base = slab_base(slab);
     bytes = (size_t)PAGE_SIZE << cache->layout.order;
@@ -67,11 +62,10 @@ static void emits_whole_without_writing(void **unused)
 
 static void constructor(void *object, void *arg)
 {
-    (void)arg;
     memset(object, 0x3c, 10);
 }
 
-static void links_the_rest(void **unused)
+TEST(links_the_rest)
 {
     static const struct {
         size_t size;
@@ -79,7 +73,6 @@ static void links_the_rest(void **unused)
     } kinds[] = {{8, NULL}, {256, NULL}, {10, constructor}, {3000, NULL}};
     void *objects[8];
 
-    (void)unused;
     for (unsigned k = 0; k < 4; k++) {
         struct freelist_iter iter;
         uint32_t index;
@@ -100,7 +93,7 @@ static void links_the_rest(void **unused)
 }
 
 /* By hand: a walk through a permutation from its middle, in a slab with fewer objects than that. */
-static void random_order_passes_over(void **unused)
+TEST(random_order_passes_over)
 {
     static uint16_t known[8] = {3, 0, 6, 1, 7, 2, 5, 4};
     static const uint32_t want[5] = {1, 2, 4, 3, 0}; /* from position 3, without 5, 6 and 7 */
@@ -108,7 +101,6 @@ static void random_order_passes_over(void **unused)
     void *objects[8];
     uint32_t index;
 
-    (void)unused;
     make_with(256, STOOK_CACHE_RANDOM, NULL);
     assert_int_equal(freelist_iter_emit(&iter, cache, slab, objects, 2), 2);
     for (unsigned i = 0; i < 2; i++)
@@ -130,15 +122,4 @@ static void random_order_passes_over(void **unused)
         assert_int_equal(freelist_iter_next(&iter), index);
     }
     unmake();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(emits_whole_without_writing),
-        cmocka_unit_test(links_the_rest),
-        cmocka_unit_test(random_order_passes_over),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

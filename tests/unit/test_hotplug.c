@@ -89,7 +89,6 @@ static int end(void)
 
 static int cpu_goes(void *unused)
 {
-    (void)unused;
     MUST(set("node:2 core:4"));
     MUST(stook_topology_cpu(5) >= 0);
     take(0, MANY);
@@ -121,7 +120,6 @@ static int node_goes(void *unused)
 {
     struct barn *barn;
 
-    (void)unused;
     MUST(set("node:2 core:2"));
     barn = &cache->nodes[1].barn;
     MUST(stook_topology_cpu(2) >= 0);
@@ -145,7 +143,6 @@ static int node_goes(void *unused)
 
 static int last_cpu_stays(void *unused)
 {
-    (void)unused;
     MUST(set("cpus:0=3,70"));
     MUST(stook_topology_cpu_online(3, 0) == 0 && stook_topology_cpu_online(3, 0) == 0);
     errno = 0;
@@ -166,7 +163,6 @@ static int memory_goes(void *unused)
 {
     struct arena_stat before, after;
 
-    (void)unused;
     MUST(set("node:2 core:2"));
     MUST(stook_topology_cpu(2) >= 0 && topology_home(2) == 1);
     take(0, MANY);
@@ -207,7 +203,6 @@ static int memory_goes(void *unused)
 /* Without an explicit call: no thread keeps slabs of a node without memory. */
 static int freed_far_away(void *unused)
 {
-    (void)unused;
     MUST(set("node:2 core:2"));
     MUST(stook_topology_cpu(2) >= 0);
     take(0, MANY);
@@ -224,7 +219,6 @@ static int freed_far_away(void *unused)
 
 static int last_memory_stays(void *unused)
 {
-    (void)unused;
     MUST(set("node:3 memory:0,2=1G"));
     errno = 0;
     MUST(stook_topology_memory_online(2, 0) == 0);
@@ -238,7 +232,6 @@ static int last_memory_stays(void *unused)
 
 static int simulated_only(void *unused)
 {
-    (void)unused;
     errno = 0;
     MUST(stook_topology_cpu_online(0, 0) == -1 && errno == ENOTSUP);
     errno = 0;
@@ -252,8 +245,6 @@ static int said;
 
 static void goes(void *object, void *arg)
 {
-    (void)arg;
-    (void)object;
     if (stook_topology_update(NULL) == -1 && errno == EDEADLK)
         said++;
 }
@@ -263,7 +254,6 @@ static int from_a_destructor(void *unused)
 {
     struct stook_cache_args args = {.size = sizeof(args), .dtor = goes};
 
-    (void)unused;
     MUST(stook_topology_set("node:1 core:2") == 0);
     MUST((cache = stook_cache_create("destructor", 20000, &args)) != NULL);
     MUST(stook_topology_cpu(1) >= 0);
@@ -277,9 +267,8 @@ static int from_a_destructor(void *unused)
 }
 
 #define CASE(name)                                                                                 \
-    static void test_##name(void **unused)                                                         \
+    TEST(test_##name)                                                                              \
     {                                                                                              \
-        (void)unused;                                                                              \
         in_child(name, NULL);                                                                      \
     }
 CASE(cpu_goes)
@@ -290,15 +279,3 @@ CASE(freed_far_away)
 CASE(last_memory_stays)
 CASE(simulated_only)
 CASE(from_a_destructor)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cpu_goes),       cmocka_unit_test(test_node_goes),
-        cmocka_unit_test(test_last_cpu_stays), cmocka_unit_test(test_memory_goes),
-        cmocka_unit_test(test_freed_far_away), cmocka_unit_test(test_last_memory_stays),
-        cmocka_unit_test(test_simulated_only), cmocka_unit_test(test_from_a_destructor),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

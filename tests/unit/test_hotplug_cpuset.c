@@ -141,7 +141,6 @@ static int end(void)
 
 static int one_thread(void *unused)
 {
-    (void)unused;
     MUST(make_cache() && pin_all(cpu_a));
     fill(cpu_b);
     MUST(cached(cpu_b) > 0);
@@ -163,7 +162,6 @@ static int one_thread(void *unused)
 
 static int asked_for(void *unused)
 {
-    (void)unused;
     MUST(make_cache() && pin_all(cpu_a));
     fill(cpu_b);
     MUST(pin(0, cpu_a, cpu_b));
@@ -192,7 +190,6 @@ static int pinned_thread_ends(void *unused)
 {
     pthread_t thread;
 
-    (void)unused;
     MUST(make_cache() && pin_all(cpu_a));
     MUST(pthread_create(&thread, NULL, on_b, "waits") == 0);
     while (atomic_load(&filled) == 0)
@@ -208,7 +205,6 @@ static int pinned_thread_ends(void *unused)
 
 static void *works_until(void *arg)
 {
-    (void)arg;
     fill(cpu_b);
     atomic_fetch_add(&filled, 1);
     while (atomic_load(&phase) == 0)
@@ -277,7 +273,6 @@ static int container(void *unused)
     char both[32], one[16];
     bool grouped, back;
 
-    (void)unused;
     MUST(make_cache());
     snprintf(both, sizeof(both), "%d,%d", cpu_a, cpu_b);
     snprintf(one, sizeof(one), "%d", cpu_a);
@@ -307,9 +302,8 @@ static int container(void *unused)
 }
 
 #define CASE(name)                                                                                 \
-    static void test_##name(void **unused)                                                         \
+    TEST(test_##name)                                                                              \
     {                                                                                              \
-        (void)unused;                                                                              \
         if (!two_cpus())                                                                           \
             skip();                                                                                \
         in_child(name, NULL);                                                                      \
@@ -318,15 +312,3 @@ CASE(one_thread)
 CASE(asked_for)
 CASE(pinned_thread_ends)
 CASE(container)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_thread),
-        cmocka_unit_test(test_asked_for),
-        cmocka_unit_test(test_pinned_thread_ends),
-        cmocka_unit_test(test_container),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -15,12 +15,11 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-static void closed_slot(void **unused)
+TEST_WITH(closed_slot, setup, teardown)
 {
     struct slot *slot;
     struct sheaf *main;
 
-    (void)unused;
     take(limit);
     defer(2);
     main = slot_close(percpu_offset(cache->index), &slot, false);
@@ -36,14 +35,13 @@ static void closed_slot(void **unused)
 }
 
 /* As many as a sheaf holds do not wait for a barrier; of two caches, side by side. */
-static void loose_fill_a_sheaf(void **unused)
+TEST_WITH(loose_fill_a_sheaf, setup, teardown)
 {
     struct stook_cache *other = make(64, 0, 0);
     void *others[RCU_MIXED];
     struct slot *slot, *slot2;
     struct sheaf *main, *main2;
 
-    (void)unused;
     take(RCU_MIXED);
     for (unsigned i = 0; i < RCU_MIXED; i++)
         assert_non_null(others[i] = stook_alloc(other, 0));
@@ -69,12 +67,11 @@ static void loose_fill_a_sheaf(void **unused)
 }
 
 /* An interrupted owner: slot closed, locks held; the sheaf that fills is handed over when it leaves. */
-static void handler(void **unused)
+TEST_WITH(handler, setup, teardown)
 {
     struct slot *slot;
     struct sheaf *main;
 
-    (void)unused;
     take(3 * limit);
     defer(limit - 1);
     context_enter();
@@ -111,9 +108,8 @@ static void calling(struct stook_rcu_head *head, void (*func)(struct stook_rcu_h
     inside--;
 }
 
-static void call_is_interrupted(void **unused)
+TEST_WITH(call_is_interrupted, setup, teardown)
 {
-    (void)unused;
     take(3 * limit);
     rcu_ops.call = calling;
     defer(limit);
@@ -145,9 +141,8 @@ static void drop_memory(void)
 }
 
 /* A full sheaf of the barn is emptied into the slabs, and serves. */
-static void a_full_sheaf_serves(void **unused)
+TEST_WITH(a_full_sheaf_serves, setup, teardown)
 {
-    (void)unused;
     take(4 * CAPACITY);
     while (held > 0)
         stook_free(cache, objects[--held]);
@@ -197,11 +192,10 @@ static int exhaust(void *arg)
     return teardown(NULL);
 }
 
-static void exhausted(void **unused)
+TEST(exhausted)
 {
     static struct child child;
 
-    (void)unused;
     child_run(&child, exhaust, NULL);
     assert_true(child_passed(&child));
     child_run(&child, exhaust, &child);
@@ -235,11 +229,10 @@ static int exhaust_memory(void *arg)
     return stook_cache_destroy(cache);
 }
 
-static void exhausted_memory(void **unused)
+TEST(exhausted_memory)
 {
     static struct child child;
 
-    (void)unused;
     if (getenv("STOOK_EMULATED"))
         skip();
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -253,17 +246,7 @@ static void exhausted_memory(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(closed_slot, setup, teardown),
-        cmocka_unit_test_setup_teardown(loose_fill_a_sheaf, setup, teardown),
-        cmocka_unit_test_setup_teardown(handler, setup, teardown),
-        cmocka_unit_test_setup_teardown(call_is_interrupted, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_full_sheaf_serves, setup, teardown),
-        cmocka_unit_test(exhausted),
-        cmocka_unit_test(exhausted_memory),
-    };
-
     if (stook_rcu_set_ops(&ops) != 0)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

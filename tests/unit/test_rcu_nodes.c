@@ -44,7 +44,6 @@ static uint32_t full(unsigned node)
 /* All of another node: its barn gets the sheaf as it is. */
 static int another_node(void *unused)
 {
-    (void)unused;
     MUST(begin() == 0);
     stook_topology_cpu(CPU_OF_0);
     take(CAPACITY);
@@ -61,7 +60,6 @@ static int another_node(void *unused)
 /* Of two nodes: the barn it was filled on gets its own, the others go as any free. */
 static int two_nodes(void *unused)
 {
-    (void)unused;
     MUST(begin() == 0);
     stook_topology_cpu(CPU_OF_0);
     take(CAPACITY / 3);
@@ -80,7 +78,6 @@ static int memoryless(void *unused)
 {
     unsigned home;
 
-    (void)unused;
     MUST(begin() == 0);
     home = topology.home_of_node[1];
     stook_topology_cpu(CPU_OF_1);
@@ -92,29 +89,17 @@ static int memoryless(void *unused)
     return end();
 }
 
-static void from_another_node(void **unused)
+TEST(from_another_node)
 {
-    (void)unused;
     in_child(another_node, NULL);
 }
 
-static void from_two_nodes(void **unused)
+TEST(from_two_nodes)
 {
-    (void)unused;
     in_child(two_nodes, NULL);
 }
 
-static void on_a_memoryless_node(void **unused)
+TEST(on_a_memoryless_node)
 {
-    (void)unused;
     in_child(memoryless, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(from_another_node),
-                                       cmocka_unit_test(from_two_nodes),
-                                       cmocka_unit_test(on_a_memoryless_node)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

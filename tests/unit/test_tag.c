@@ -12,13 +12,11 @@
 #include "support/random.h"
 #include "support/rseq_registration.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +25,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* For code that runs in children and threads, where cmocka's assertions cannot. */
 #define MUST(what)                                                                                 \
@@ -73,9 +69,8 @@ static uint32_t tag_at(const char *file, const char *function, unsigned line)
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-static void test_sites(void **state)
+TEST(test_sites)
 {
-    (void)state;
     char file[] = "main.c", function[] = "parse";
     uint32_t tag = tag_at("main.c", "parse", 10), other;
 
@@ -102,9 +97,8 @@ static void test_sites(void **state)
     assert_string_equal(stat_of(tag).function, "?");
 }
 
-static void test_long_names(void **state)
+TEST(test_long_names)
 {
-    (void)state;
     static char file[5000], function[5000];
     struct stook_tag_stat stat;
     uint32_t tag;
@@ -127,9 +121,8 @@ static void test_long_names(void **state)
     }
 }
 
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
-    (void)state;
     enum { MANY = 9000 }; /* more than the near table has places for */
     static uint32_t tags[MANY];
 
@@ -177,9 +170,8 @@ static void run_threads(void *(*body)(void *))
     pthread_barrier_destroy(&barrier);
 }
 
-static void test_races(void **state)
+TEST(test_races)
 {
-    (void)state;
     static uint8_t seen[STOOK_TAGS_MAX + 1];
 
     run_threads(race);
@@ -224,7 +216,6 @@ static void handler(int signal)
     static uint64_t seed = 5; /* one thread gets signals */
     int saved = errno;
 
-    (void)signal;
     for (int i = 0; i < 3; i++)
         sums_add(counted[THREADS], random_below(&seed, TAGS), random_below(&seed, 2), 1,
                  random_below(&seed, 1000));
@@ -310,7 +301,6 @@ static void check_sums(void)
 
 static int child_counts(void *arg)
 {
-    (void)arg;
     uint64_t seed = 77;
 
     check_sums(); /* inherited */
@@ -320,9 +310,8 @@ static int child_counts(void *arg)
     return 0;
 }
 
-static void test_counts(void **state)
+TEST(test_counts)
 {
-    (void)state;
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     struct child child;
 
@@ -362,9 +351,8 @@ static void *pair_up(void *arg)
     return NULL;
 }
 
-static void test_reading_beside(void **state)
+TEST(test_reading_beside)
 {
-    (void)state;
     paired = tag_at("pair.c", "pair", 1);
     run_threads(pair_up);
     assert_int_equal(stat_of(paired).live_objects, 0);
@@ -372,9 +360,8 @@ static void test_reading_beside(void **state)
     assert_true(stat_of(paired).total_bytes == 24 * (THREADS - 1) * scaled(100000));
 }
 
-static void test_listing(void **state)
+TEST(test_listing)
 {
-    (void)state;
     struct stook_tag_stat stat = {.size = sizeof(stat)};
     unsigned seen = 0, before = 0;
     uint32_t silent = tag_at("list.c", "silent", 1), heard = tag_at("list.c", "heard", 2);
@@ -412,7 +399,6 @@ static _Atomic unsigned tagged;
 
 static void *tag_on(void *arg)
 {
-    (void)arg;
     for (unsigned i = 0; i < 40000 && atomic_load(&forking); i++) {
         if (i % 4)
             (void)tag_of_address(address(200000 + i));
@@ -436,9 +422,8 @@ static void child_tags(unsigned from, unsigned to)
     _exit(0);
 }
 
-static void test_forks(void **state)
+TEST(test_forks)
 {
-    (void)state;
     pthread_t thread;
     int status;
 
@@ -462,7 +447,6 @@ static void test_forks(void **state)
 
 static int exhaust(void *arg)
 {
-    (void)arg;
     uint32_t known = tag_at("full.c", "before", 1), given = 0, last = 0;
     const void *known_address = address(300000);
     uint32_t known_number = tag_of_address(known_address);
@@ -484,9 +468,8 @@ static int exhaust(void *arg)
     return 0;
 }
 
-static void test_exhaustion(void **state)
+TEST(test_exhaustion)
 {
-    (void)state;
     struct child child;
 
     (void)tag_of_address(address(1));
@@ -509,7 +492,6 @@ long __wrap_raw_call6(long number, long a, long b, long c, long d, long e, long 
 
 static int no_memory(void *arg)
 {
-    (void)arg;
     unsigned i = 500000, without = 0;
     uint32_t t;
 
@@ -535,9 +517,8 @@ static int no_memory(void *arg)
     return 0;
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
-    (void)state;
     struct child child;
 
     child_run(&child, no_memory, NULL);
@@ -546,14 +527,6 @@ static void test_no_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sites),      cmocka_unit_test(test_long_names),
-        cmocka_unit_test(test_addresses),  cmocka_unit_test(test_races),
-        cmocka_unit_test(test_counts),     cmocka_unit_test(test_reading_beside),
-        cmocka_unit_test(test_listing),    cmocka_unit_test(test_forks),
-        cmocka_unit_test(test_exhaustion), cmocka_unit_test(test_no_memory),
-    };
-
     (void)stook_mode(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -10,21 +10,17 @@
 #include "page/zone.h"
 #include "support/check.h"
 #include "support/child.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum {
     RUN = 64,
@@ -362,9 +358,8 @@ static void run(int (*part)(void))
 }
 
 #define WARM(part)                                                                                 \
-    static void test_##part(void **unused)                                                         \
+    TEST(test_##part)                                                                              \
     {                                                                                              \
-        (void)unused;                                                                              \
         run(part);                                                                                 \
     }
 WARM(once)
@@ -378,22 +373,3 @@ WARM(spans_take_warm_blocks)
 WARM(spans_get_pages_from_elsewhere)
 WARM(replaced_spans_stay)
 WARM(huge_pages_stay_whole)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_once),
-        cmocka_unit_test(test_goes_back),
-        cmocka_unit_test(test_breathes),
-        cmocka_unit_test(test_breathes_by_pages),
-        cmocka_unit_test(test_large_heap_learns),
-        cmocka_unit_test(test_becomes_smaller),
-        cmocka_unit_test(test_spans_go_back),
-        cmocka_unit_test(test_spans_take_warm_blocks),
-        cmocka_unit_test(test_spans_get_pages_from_elsewhere),
-        cmocka_unit_test(test_replaced_spans_stay),
-        cmocka_unit_test(test_huge_pages_stay_whole),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
