@@ -6,30 +6,19 @@
  * of 64 CPUs and 8 nodes of which nodes 1 and 5 have memory.  Both have the same values, and the documents name
  * all of them.
  */
-#include "support/child.h"
+#define MUST_FAILS abort()
+#include "support/must.h"
 #include "support/test.h"
 
 #include <stook/stat.h>
 #include <stook/stook.h>
 #include <stook/topology.h>
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define MACHINE                                                                                    \
     "node:8 core:4 smt:2 memory:1,5=32G distance:0-3=12 distance:4-7=12 distance:0-3/4-7=32"
 
-/* For children, where cmocka's assertions cannot be used. */
-#define MUST(what)                                                                                 \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                             \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 #define SAYS(name, wanted) must_say(cache, name, wanted, __LINE__)
 
 static struct stook_cache *cache;
@@ -63,7 +52,7 @@ static void on_cpu(int cpu, unsigned n)
 
 /* ---- to the letter ------------------------------------------------------------------------------- */
 
-static int run_golden(void *arg)
+TEST_IN_CHILD(test_golden)
 {
     struct stook_cache_args args = {.size = sizeof(args),
                                     .align = 64,
@@ -125,14 +114,6 @@ static int run_golden(void *arg)
     SAYS("hwcache_align", "0\n");
     MUST(stook_cache_destroy(cache) == 0);
     return 0;
-}
-
-TEST(test_golden)
-{
-    struct child child;
-
-    child_run(&child, run_golden, NULL);
-    assert_true(child_passed(&child));
 }
 
 /* ---- both say the same --------------------------------------------------------------------------- */

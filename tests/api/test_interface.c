@@ -15,13 +15,8 @@
 #include <stook/stook.h>
 #include <stook/tag.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { MOST = 3000 };

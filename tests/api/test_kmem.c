@@ -7,8 +7,6 @@
 
 #include <stook/kmem.h>
 
-#include <string.h>
-
 struct thing {
     uint64_t number;
     char name[56];

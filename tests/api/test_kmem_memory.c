@@ -4,6 +4,7 @@
  * The kernel's names where memory is short (an arena of 32 MiB): the effect of each gfp_t then, calls that
  * must not fail, and pools that make progress.
  */
+#include "support/environment.h"
 #include "support/test.h"
 
 #include <stook/kmem.h>
@@ -11,7 +12,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 /* All that there is, in a list through its first words. */
@@ -196,12 +196,4 @@ TEST(krealloc_without_memory)
     hoard_free();
 }
 
-int main(void)
-{
-    if (!getenv("STOOK_ARENA")) { /* read before main(): once more, with little */
-        setenv("STOOK_ARENA", "32M", 1);
-        execl("/proc/self/exe", "test_kmem_memory", NULL);
-        return 1;
-    }
-    return tests_run(NULL, NULL);
-}
+TESTS_WITH_SETTING("STOOK_ARENA", "32M")

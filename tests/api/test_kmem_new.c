@@ -9,7 +9,6 @@
 #include <stook/kmem.h>
 
 #include <signal.h>
-#include <string.h>
 #include <sys/time.h>
 
 struct point {

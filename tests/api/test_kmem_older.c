@@ -17,8 +17,6 @@
 
 #include <stook/kmem.h>
 
-#include <string.h>
-
 TEST(bulk_returns_the_number)
 {
     struct kmem_cache *cache = kmem_cache_create("older", 48, 0, 0, NULL);

@@ -9,7 +9,6 @@
 #include "support/scale.h"
 #include "support/test.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>

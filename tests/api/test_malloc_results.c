@@ -10,8 +10,6 @@
 
 #include <stook/tag.h>
 
-#include <errno.h>
-#include <stdbool.h>
 static const size_t sizes[] = {
     1,       8,       15,    16,    17,    24,     100,     512,           513,     1024,
     4096,    5000,    32768, 32769, 65536, 100000, 1 << 20, (1 << 20) + 1, 2 << 20, (2 << 20) + 1,

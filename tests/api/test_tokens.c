@@ -10,9 +10,6 @@
 
 #include <stook/stook.h>
 
-#include <stdbool.h>
-#include <stdlib.h>
-
 enum { PLACES = 16 };
 
 #define EACH(X)                                                                                    \
@@ -61,8 +58,4 @@ TEST(by_place)
     assert_in_range(different, 4, PLACES);
 }
 
-int main(int argc, char **argv)
-{
-    environment_need("STOOK_HARDEN", "tokens", argv);
-    return tests_run(NULL, NULL);
-}
+TESTS_WITH_SETTING("STOOK_HARDEN", "tokens")

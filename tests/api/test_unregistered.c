@@ -12,8 +12,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { THREADS = 6, UNREGISTERED = 3, CACHES = 3, HELD = 500, EXCHANGE = 64, ROUNDS = 400000 };
 

@@ -7,21 +7,15 @@
  * handlers, and a fork with liburcu's own handlers.
  */
 #include "support/must.h"
-#include "support/child.h"
 #include "support/random.h"
 #include "support/test.h"
 
 #include <stook/rcu.h>
 #include <stook/urcu.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

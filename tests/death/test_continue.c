@@ -9,18 +9,11 @@
 
 #include "base/settings.h"
 #include "support/make.h"
-#include "support/child.h"
 #include "support/test.h"
 
 #include <stook/debug.h>
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
-
-#include <errno.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MANY = 2000 };
 

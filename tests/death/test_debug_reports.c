@@ -14,12 +14,8 @@
 #include <stook/debug.h>
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <fnmatch.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native */
 /* What calls by the kernel's names report before they abort. */
-#include "support/child.h"
 #include "support/test.h"
 
 #include <stook/kmem.h>
 #include <stook/rcu.h>
-
-#include <stdlib.h>
 
 static void *hidden(void *pointer) /* from the compiler, which knows what kfree() frees */
 {

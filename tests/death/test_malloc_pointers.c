@@ -14,7 +14,6 @@
 #include <regex.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

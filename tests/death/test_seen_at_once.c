@@ -10,7 +10,6 @@
 #include "reserve/pool.h"
 #include "support/make.h"
 #include "support/must.h"
-#include "support/child.h"
 #include "support/test.h"
 
 #include <stook/debug.h>
@@ -18,10 +17,6 @@
 #include <stook/kmem.h>
 #include <stook/pool.h>
 #include <stook/rcu.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SMALL = 48, BIG = 1024, BULK = 40, MANY = 600 };
 

@@ -8,9 +8,11 @@
  */
 #define STOOK_SITES /* file, function and line of every allocation */
 
+#define MUST_FAILS abort()
 #include "page/pagemap.h"
 #include "slab/cache.h"
 #include "support/faults.h"
+#include "support/must.h"
 #include "support/test.h"
 
 #include <stook/group.h>
@@ -19,7 +21,6 @@
 #include <stook/stook.h>
 #include <stook/tag.h>
 
-#include <string.h>
 #include <sys/wait.h>
 
 #if !FAULTS_POSSIBLE
@@ -35,15 +36,6 @@ static void *objects[BULK * ROUNDS + ROUNDS];
 static struct stook_cache *cache;
 static struct stook_group group;
 static uint64_t charge;
-
-/* For children, where cmocka's assertions cannot. */
-#define MUST(what)                                                                                 \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                             \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static uint64_t usage(void)
 {

@@ -15,11 +15,7 @@
 
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <sched.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -11,6 +11,7 @@
 #include "reserve/prefilled.h"
 #include "slab/slab.h"
 #include "support/check.h"
+#include "support/environment.h"
 #include "support/faults.h"
 #include "support/test.h"
 
@@ -19,10 +20,6 @@
 #include <stook/sheaf.h>
 #include <stook/stook.h>
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #if !FAULTS_POSSIBLE
@@ -246,14 +243,6 @@ TEST(all_calls)
     run(~0u);
 }
 
-int main(void)
-{
-    /* Nothing is kept warm: each round asks the kernel again. */
-    if (!getenv("STOOK_RESERVE")) {
-        setenv("STOOK_RESERVE", "0", 1);
-        execl("/proc/self/exe", "test_reserves", NULL);
-        return 1;
-    }
-    return tests_run(NULL, NULL);
-}
+/* Nothing is kept warm: each round asks the kernel again. */
+TESTS_WITH_SETTING("STOOK_RESERVE", "0")
 #endif

@@ -16,7 +16,6 @@
 #include <stook/stook.h>
 #include <stook/trace.h>
 
-#include <string.h>
 #include <sys/wait.h>
 
 #if !FAULTS_POSSIBLE

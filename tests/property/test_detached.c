@@ -15,9 +15,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST = 6000, SLABS_MOST = 3000, ROUNDS = 60 };
 

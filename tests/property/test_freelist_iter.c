@@ -16,15 +16,11 @@ static unsigned orders_left = 255; /* memory is short: there is no run of a high
 
 #include "slab/freelist_iter.h"
 #include "support/check.h"
-#include "support/child.h"
 #define random_below random_of_seed
 #include "support/random.h"
 #include "support/test.h"
 #undef random_below
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { ROUNDS = 400, OBJECTS = STOOK_SLAB_OBJECTS_MAX };

@@ -16,10 +16,6 @@
 
 #include <stook/stook.h>
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 enum { GROUPS = 40, CHARGES = 3000, STEPS = 60000, CHILD_STEPS = 300 };
 
 static struct group_model_group *const group = group_model.group;

@@ -21,9 +21,7 @@
 #include <stook/sheaf.h>
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <signal.h>
-#include <string.h>
 
 enum { GROUPS = 12, CACHES = 4, OBJECTS = 4000, BULK = 60, STEPS = 25000, CHILD_STEPS = 200 };
 

@@ -14,10 +14,6 @@
 #include "support/random.h"
 #include "support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Sanitizers look at what few cases do as well. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { CASES = 150, HUGE = 10, STEP = 14 };

@@ -5,7 +5,6 @@
  * which itself changes where objects lie); STOOK_TEST_ROUNDS=n runs n times as many.  Fuzzing
  * runs the same interpreter: fuzz/ops_*.c.
  */
-#include "support/child.h"
 #include "support/ops.h"
 #include "support/random.h"
 #include "support/scale.h"
@@ -13,9 +12,6 @@
 
 #include <stook/stook.h>
 #include <stook/topology.h>
-
-#include <stdio.h>
-#include <stdlib.h>
 
 #include <sys/mman.h>
 

@@ -9,10 +9,11 @@
  */
 #define STOOK_SITES /* file, function and line of every allocation */
 
+#define MUST_FAILS abort()
 #include "site/tag.h"
 #include "slab/cache.h"
 
-#include "support/child.h"
+#include "support/must.h"
 #include "support/random.h"
 #include "support/scale.h"
 #include "support/test.h"
@@ -21,22 +22,10 @@
 #include <stook/stook.h>
 #include <stook/tag.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#define MUST(what)                                                                                 \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                             \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum { SITES = 9, HANDLER = SITES - 1, CACHES = 4, THREADS = 4, HELD = 600, BULK = 40 };
 

@@ -6,7 +6,6 @@
  * the end, and check_all() finds nothing lost.  STOOK_TEST_ROUNDS=n for n times as long.
  */
 #include "support/check.h"
-#include "support/environment.h"
 #include "support/random.h"
 #include "support/scale.h"
 #include "support/test.h"
@@ -17,10 +16,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { THREADS = 8, CACHES = 6, HELD = 256, QUEUE = 64, BULK = 48, CALLS = 250000 };
 
@@ -289,12 +284,4 @@ TEST(storm)
     assert_int_equal(atomic_load(&sums[1].built), 0);
     printf("%llu calls, %zu objects out at the end\n", (unsigned long long)calls, n);
     assert_true(calls >= THREADS * calls_each);
-}
-
-int main(int argc, char **argv)
-{
-#ifdef SAMPLE
-    environment_need("STOOK_SAMPLE", SAMPLE, argv);
-#endif
-    return tests_run(NULL, NULL);
 }

@@ -15,11 +15,8 @@
 #include <stook/group.h>
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 
 enum {
     THREADS = 6,

@@ -14,13 +14,9 @@
 
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     THREADS = 6,

@@ -18,10 +18,6 @@
 #include <stook/stook.h>
 
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <ucontext.h>
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)

@@ -97,7 +97,7 @@ static void change(uint64_t *random)
         atomic_fetch_add(&errors, 1);
 }
 
-static int storm(void *unused)
+TEST_IN_CHILD(cpus_and_nodes_come_and_go)
 {
     static struct worker worker[THREADS];
     struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = 12};
@@ -135,9 +135,4 @@ static int storm(void *unused)
         MUST(stook_cache_destroy(cache[c]) == 0);
     check_all(NULL, 0);
     return 0;
-}
-
-TEST(cpus_and_nodes_come_and_go)
-{
-    in_child(storm, NULL);
 }

@@ -21,9 +21,7 @@
 #include <stook/rcu.h>
 #include <stook/sheaf.h>
 
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/syscall.h>
 #include <time.h>
 

@@ -13,6 +13,7 @@
 #include "base/context.h"
 #include "percpu/rows.h"
 #include "page/zone.h"
+#include "support/environment.h"
 #include "support/scale.h"
 #include "support/test.h"
 
@@ -24,9 +25,6 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -336,12 +334,4 @@ TEST(every_step)
 }
 #endif
 
-int main(void)
-{
-    if (!getenv("STOOK_ARENA")) { /* read before main(): once more, with little */
-        setenv("STOOK_ARENA", "32M", 1);
-        execl("/proc/self/exe", "test_pool_steps", NULL);
-        return 1;
-    }
-    return tests_run(NULL, NULL);
-}
+TESTS_WITH_SETTING("STOOK_ARENA", "32M")

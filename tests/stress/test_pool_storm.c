@@ -12,7 +12,6 @@
 
 #include "percpu/rows.h"
 #include "support/check.h"
-#include "support/child.h"
 #include "support/libc_names.h"
 #include "support/random.h"
 #include "support/test.h"
@@ -20,14 +19,10 @@
 #include <stook/pool.h>
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>

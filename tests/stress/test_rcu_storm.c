@@ -18,11 +18,8 @@
 
 #include <stook/rcu.h>
 
-#include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 enum { PLACES = 48, READERS = 3, WRITERS = 3, TYPES = 2, WORDS = 6, TURNS = 15000 };

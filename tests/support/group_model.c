@@ -9,10 +9,7 @@
 #include <stook/stook.h>
 #include <stook/topology.h>
 
-#include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -17,7 +17,6 @@
 
 #include <sched.h>
 #include <stdatomic.h>
-#include <string.h>
 
 enum { CAPACITY = 30, SIZE = 256, MOST = 4000 };
 

@@ -4,11 +4,9 @@
 
 #if defined(__x86_64__) || defined(__aarch64__)
 #include <elf.h>
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>

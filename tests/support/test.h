@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test.h - what a test includes: cmocka with the headers that it wants, and tests that need no list.
+ * test.h - what each test includes: cmocka, children, the headers of C that most tests use, and tests that need no list.
  *
  *     TEST(sheaves_are_few)
  *     {
@@ -13,10 +13,17 @@
 #ifndef TESTS_SUPPORT_TEST_H
 #define TESTS_SUPPORT_TEST_H
 
+#include "support/child.h"
+
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,5 +58,22 @@ int tests_run(CMFixtureFunction setup, CMFixtureFunction teardown);
     static void function(void **test_state)
 
 #define TEST(function) TEST_WITH(function, NULL, NULL)
+
+static inline void in_child(int (*body)(void *arg), void *arg)
+{
+    struct child child;
+
+    child_run(&child, body, arg);
+    assert_true(child_passed(&child));
+}
+
+/* Its body runs in a child, and returns 0 if all is well: support/must.h. */
+#define TEST_IN_CHILD(function)                                                                    \
+    static int function##_body(void *unused);                                                      \
+    TEST(function)                                                                                 \
+    {                                                                                              \
+        in_child(function##_body, NULL);                                                           \
+    }                                                                                              \
+    static int function##_body(void *unused)
 
 #endif

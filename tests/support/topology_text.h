@@ -9,9 +9,6 @@
 #include "../tools/stook/topology_print.h"
 #include "support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define DOCUMENT "node:8 core:4 smt:2 memory:1,5=32G distance:*=32 distance:0-3=12 distance:4-7=12"
 
 static char error[TOPOLOGY_TEXT_ERROR];

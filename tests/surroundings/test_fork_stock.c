@@ -15,9 +15,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -9,7 +9,6 @@
 #include "support/malloc_calls.h"
 #include "support/test.h"
 
-#include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -11,9 +11,7 @@
 
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <sched.h>
-#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <ucontext.h>

@@ -11,7 +11,6 @@
 #include "page/arena.h"
 #include "kmalloc/private.h"
 #include "slab/column.h"
-#include "support/child.h"
 #include "support/test.h"
 
 #include <sched.h>
@@ -24,10 +23,6 @@
 #include <stook/stat.h>
 #include <stook/stook.h>
 #include <stook/tag.h>
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { N = 100, MANY = 3000 };
 

@@ -8,15 +8,12 @@
  */
 #include "charge/account.h"
 #include "charge/element.h"
-#include "support/child.h"
 #include "support/test.h"
 
 #include <stook/group.h>
 #include <stook/inline.h>
 #include <stook/stook.h>
 #include <stook/tag.h>
-
-#include <string.h>
 
 enum { MANY = 700 }; /* some slabs and sheaves of the largest */
 

@@ -11,16 +11,11 @@
 #include "page/zone.h"
 #include "slab/cache.h"
 #include "support/check.h"
-#include "support/child.h"
 #include "support/random.h"
 #include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -7,7 +7,6 @@
 #include "reserve/pool.h"
 
 #include "cache/init.h"
-#include "support/child.h"
 #include "support/test.h"
 
 #include <stook/kmem_private.h>
@@ -15,7 +14,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
 static int things[8];

@@ -9,7 +9,6 @@
 
 #include <stook/stook.h>
 
-#include <stdlib.h>
 #include <unistd.h>
 
 enum { CAPACITY = 8 };
@@ -248,9 +247,5 @@ TEST_WITH(held_lock_is_only_tried, setup, teardown)
     check_all(NULL, 0);
 }
 
-int main(int argc, char **argv)
-{
-    environment_need("STOOK_ADAPTIVE", "0",
-                     argv); /* these limits are those of caches that do not adapt */
-    return tests_run(NULL, NULL);
-}
+/* these limits are those of caches that do not adapt */
+TESTS_WITH_SETTING("STOOK_ADAPTIVE", "0")

@@ -7,9 +7,6 @@
 #include "support/random.h"
 #include "support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum state { TAKEN, CLEAN, DIRTY };
 
 static struct block *block;

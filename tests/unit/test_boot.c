@@ -5,9 +5,6 @@
 #include "malloc/names.h"
 #include "support/test.h"
 
-#include <errno.h>
-#include <string.h>
-
 /* The compiler knows nothing of these. */
 static void (*volatile release)(void *) = MALLOC_NAME(free);
 static void *(*volatile resize)(void *, size_t) = MALLOC_NAME(realloc);

@@ -4,17 +4,12 @@
 #include "slab/cache.h"
 
 #include "support/check.h"
-#include "support/child.h"
 #include "support/random.h"
 #include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 enum { MOST = 70000 };

@@ -4,17 +4,13 @@
 #include "base/context.h"
 #include "page/pagemap.h"
 #include "support/check.h"
-#include "support/child.h"
 #include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 /* ---- arguments ------------------------------------------------------------------------------ */

@@ -21,10 +21,7 @@
 #include <stook/stat.h>
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { OBJECTS = 60000, SIZE = 256 };
 
@@ -486,8 +483,5 @@ TEST(set_while_grown)
     unmake();
 }
 
-int main(int argc, char **argv)
-{
-    environment_need("STOOK_ADAPTIVE", "0", argv); /* other caches do not adapt */
-    return tests_run(NULL, NULL);
-}
+/* other caches do not adapt */
+TESTS_WITH_SETTING("STOOK_ADAPTIVE", "0")

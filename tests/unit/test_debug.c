@@ -19,10 +19,7 @@
 #include <stook/stat.h>
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define FZPU                                                                                       \
     (STOOK_CACHE_DEBUG_CHECKS | STOOK_CACHE_DEBUG_RED_ZONE | STOOK_CACHE_DEBUG_POISON |            \

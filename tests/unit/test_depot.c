@@ -10,7 +10,6 @@
 #include <stook/stook.h>
 
 #include <pthread.h>
-#include <string.h>
 
 enum { STACKS = 20000, THREADS = 4 };
 

@@ -8,12 +8,9 @@
 
 #include "slab/node.h"
 #include "support/check.h"
-#include "support/child.h"
 #include "support/test.h"
 
 #include <stook/stook.h>
-
-#include <string.h>
 
 enum { MOST = 40000, LISTS = 200 };
 

@@ -17,8 +17,6 @@
 #include <stook/stook.h>
 
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { MOST = 40000, DETACH = 16 /* slabs taken off the partial list at a time (node.c) */ };
 

@@ -18,9 +18,6 @@
 #include <stook/sheaf.h>
 #include <stook/stook.h>
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MOST = 4000 };
 
 static unsigned long heard;

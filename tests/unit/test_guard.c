@@ -7,7 +7,6 @@
 #include "guard/guard.h"
 
 #include "support/check.h"
-#include "support/child.h"
 #include "support/environment.h"
 #include "support/test.h"
 
@@ -15,14 +14,10 @@
 #include <stook/stook.h>
 #include <stook/tag.h>
 
-#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>

@@ -7,15 +7,11 @@
 #include "base/settings.h"
 #include "guard/guard.h"
 #include "kmalloc/kmalloc.h"
-#include "support/child.h"
 #include "support/test.h"
 
 #include <stook/kmalloc.h>
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -169,21 +165,13 @@ static void repair(int number, siginfo_t *info, void *context)
         called += mprotect(repaired, 4096, PROT_READ | PROT_WRITE) == 0;
 }
 
-static int returning(void *unused)
+TEST_IN_CHILD(test_returning)
 {
     repaired = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     install(SA_SIGINFO | SA_ONSTACK | SA_NODEFER, repair);
     (void)take(64);
     *(volatile char *)repaired = 7;
     return called == 1 && *repaired == 7 ? 0 : 1;
-}
-
-TEST(test_returning)
-{
-    struct child child;
-
-    child_run(&child, returning, NULL);
-    assert_true(child_passed(&child));
 }
 
 /* ---- no handler --------------------------------------------------------------------------------- */

@@ -13,10 +13,6 @@
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 static unsigned long heard;
 
 static void hear(int level, const char *text, size_t length, void *arg)

@@ -8,7 +8,6 @@
 #include "page/arena.h"
 #include "slab/runs.h"
 
-#include "support/child.h"
 #include "support/environment.h"
 #include "support/stay.h"
 #include "support/test.h"
@@ -20,9 +19,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 

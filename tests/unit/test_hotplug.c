@@ -87,7 +87,7 @@ static int end(void)
 
 /* ---- CPUs ----------------------------------------------------------------------------------- */
 
-static int cpu_goes(void *unused)
+TEST_IN_CHILD(cpu_goes)
 {
     MUST(set("node:2 core:4"));
     MUST(stook_topology_cpu(5) >= 0);
@@ -116,7 +116,7 @@ static int cpu_goes(void *unused)
 }
 
 /* With the last CPU of a node its barn is emptied, and remains so while others free its objects. */
-static int node_goes(void *unused)
+TEST_IN_CHILD(node_goes)
 {
     struct barn *barn;
 
@@ -141,7 +141,7 @@ static int node_goes(void *unused)
     return end();
 }
 
-static int last_cpu_stays(void *unused)
+TEST_IN_CHILD(last_cpu_stays)
 {
     MUST(set("cpus:0=3,70"));
     MUST(stook_topology_cpu_online(3, 0) == 0 && stook_topology_cpu_online(3, 0) == 0);
@@ -159,7 +159,7 @@ static int last_cpu_stays(void *unused)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static int memory_goes(void *unused)
+TEST_IN_CHILD(memory_goes)
 {
     struct arena_stat before, after;
 
@@ -201,7 +201,7 @@ static int memory_goes(void *unused)
 }
 
 /* Without an explicit call: no thread keeps slabs of a node without memory. */
-static int freed_far_away(void *unused)
+TEST_IN_CHILD(freed_far_away)
 {
     MUST(set("node:2 core:2"));
     MUST(stook_topology_cpu(2) >= 0);
@@ -217,7 +217,7 @@ static int freed_far_away(void *unused)
     return end();
 }
 
-static int last_memory_stays(void *unused)
+TEST_IN_CHILD(last_memory_stays)
 {
     MUST(set("node:3 memory:0,2=1G"));
     errno = 0;
@@ -230,7 +230,7 @@ static int last_memory_stays(void *unused)
     return end();
 }
 
-static int simulated_only(void *unused)
+TEST_IN_CHILD(simulated_only)
 {
     errno = 0;
     MUST(stook_topology_cpu_online(0, 0) == -1 && errno == ENOTSUP);
@@ -250,7 +250,7 @@ static void goes(void *object, void *arg)
 }
 
 /* A destructor that runs inside it gets an error, and does not wait for itself. */
-static int from_a_destructor(void *unused)
+TEST_IN_CHILD(from_a_destructor)
 {
     struct stook_cache_args args = {.size = sizeof(args), .dtor = goes};
 
@@ -265,17 +265,3 @@ static int from_a_destructor(void *unused)
     MUST(on_cpu(1).objects == 0 && said > 0);
     return end();
 }
-
-#define CASE(name)                                                                                 \
-    TEST(test_##name)                                                                              \
-    {                                                                                              \
-        in_child(name, NULL);                                                                      \
-    }
-CASE(cpu_goes)
-CASE(node_goes)
-CASE(last_cpu_stays)
-CASE(memory_goes)
-CASE(freed_far_away)
-CASE(last_memory_stays)
-CASE(simulated_only)
-CASE(from_a_destructor)

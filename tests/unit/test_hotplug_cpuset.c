@@ -139,7 +139,7 @@ static int end(void)
 
 /* ---- affinities ----------------------------------------------------------------------------- */
 
-static int one_thread(void *unused)
+TEST_IN_CHILD(one_thread)
 {
     MUST(make_cache() && pin_all(cpu_a));
     fill(cpu_b);
@@ -160,7 +160,7 @@ static int one_thread(void *unused)
     return end();
 }
 
-static int asked_for(void *unused)
+TEST_IN_CHILD(asked_for)
 {
     MUST(make_cache() && pin_all(cpu_a));
     fill(cpu_b);
@@ -186,7 +186,7 @@ static void *on_b(void *arg)
 }
 
 /* All are pinned one by one, as on machines that run a thread a CPU. */
-static int pinned_thread_ends(void *unused)
+TEST_IN_CHILD(pinned_thread_ends)
 {
     pthread_t thread;
 
@@ -267,7 +267,7 @@ static void unmake_group(void)
  * The container: threads that may run anywhere in it, on both CPUs, and one of these is cut off (by
  * every thread's affinity where no cpuset can be made).
  */
-static int container(void *unused)
+TEST_IN_CHILD(container)
 {
     pthread_t thread[THREADS];
     char both[32], one[16];
@@ -301,14 +301,7 @@ static int container(void *unused)
     return end();
 }
 
-#define CASE(name)                                                                                 \
-    TEST(test_##name)                                                                              \
-    {                                                                                              \
-        if (!two_cpus())                                                                           \
-            skip();                                                                                \
-        in_child(name, NULL);                                                                      \
-    }
-CASE(one_thread)
-CASE(asked_for)
-CASE(pinned_thread_ends)
-CASE(container)
+int main(void)
+{
+    return two_cpus() ? tests_run(NULL, NULL) : 77;
+}

@@ -9,8 +9,6 @@
 #include "os/topology.h"
 #include "support/test.h"
 
-#include <stdlib.h>
-
 #if defined(STOOK_INLINE_SECTIONS)
 static const char *slots;
 

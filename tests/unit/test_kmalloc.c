@@ -7,16 +7,13 @@
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "support/check.h"
-#include "support/child.h"
 #include "support/test.h"
 
 #include <stook/kmalloc.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <string.h>
 
 enum { THREADS = 8, CLASSES = 13 };
 

@@ -15,10 +15,7 @@
 
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 enum { MIB = 1 << 20 };

@@ -11,8 +11,6 @@
 
 #include <stook/stook.h>
 
-#include <string.h>
-
 /* Sanitizers look at what few sizes do as well. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { STEP = 97 };

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/lock.h"
 
-#include "support/child.h"
 #include "support/test.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>

@@ -18,8 +18,6 @@
 #include <stook/stook.h>
 #include <stook/tag.h>
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -8,8 +8,6 @@
 #include "look/reach.h"
 #include "support/test.h"
 
-#include <string.h>
-
 enum { SLABS = 3, OBJECTS = 32, SIZE = 64, PAGE = 4096, LARGE_PAGES = 20 };
 #define BASE UINT64_C(0x7e5500000000)
 #define ROOTS UINT64_C(0x1000)

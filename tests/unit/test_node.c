@@ -14,9 +14,6 @@
 
 #include <stook/stook.h>
 
-#include <errno.h>
-#include <string.h>
-
 enum { MOST = 4000 };
 
 static struct stook_cache *cache;

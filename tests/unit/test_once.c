@@ -12,7 +12,6 @@
 #include <stook/topology.h>
 #include <stook/trace.h>
 
-#include <errno.h>
 #include <pthread.h>
 void __real_topology_init(void);
 void __wrap_topology_init(void);

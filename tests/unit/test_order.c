@@ -6,9 +6,6 @@
 #include "slab/cache.h"
 #include "support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { OBJECTS = 256, STRIDE = 32, EACH = PAGE_SIZE / STRIDE };
 
 static struct stook_cache cache = {.flags = CACHE_MALLOC, .layout = {.stride = STRIDE}};

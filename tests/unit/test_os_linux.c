@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "os/os.h"
 
-#include "support/child.h"
 #include "support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>

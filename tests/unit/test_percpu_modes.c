@@ -7,7 +7,6 @@
 #include "support/percpu_fixture.h"
 #include "support/test.h"
 
-#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>

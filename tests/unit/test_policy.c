@@ -7,11 +7,9 @@
 #include "support/test.h"
 
 #include "large/large.h"
-#include "support/child.h"
 
 #include <stook/stook.h>
 
-#include <stdbool.h>
 #include <sys/syscall.h>
 
 enum { DEFAULT, PREFERRED, BIND, INTERLEAVE, REFUSED = 77, OF_ADDRESS = 2 };

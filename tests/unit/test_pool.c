@@ -10,7 +10,7 @@
 #include "percpu/rows.h"
 #include "slab/slab.h"
 #include "support/check.h"
-#include "support/child.h"
+#include "support/environment.h"
 #include "support/test.h"
 
 #include <stook/group.h>
@@ -18,13 +18,9 @@
 #include <stook/reclaim.h>
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -545,12 +541,4 @@ TEST_WITH(fork_from_a_handler, setup, teardown)
     assert_int_equal(stook_pool_destroy(pool), 0);
 }
 
-int main(void)
-{
-    if (!getenv("STOOK_ARENA")) { /* read before main(): once more, with little */
-        setenv("STOOK_ARENA", "32M", 1);
-        execl("/proc/self/exe", "test_pool", NULL);
-        return 1;
-    }
-    return tests_run(NULL, NULL);
-}
+TESTS_WITH_SETTING("STOOK_ARENA", "32M")

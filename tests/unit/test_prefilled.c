@@ -9,16 +9,11 @@
 #include "os/topology.h"
 #include "slab/slab.h"
 #include "support/check.h"
-#include "support/child.h"
 #include "support/test.h"
 
 #include <stook/sheaf.h>
 #include <stook/stook.h>
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { CAPACITY = 28, MOST = 20000 };

@@ -19,7 +19,6 @@
 #include <stook/stook.h>
 
 #include <signal.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>

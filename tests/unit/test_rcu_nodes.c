@@ -42,7 +42,7 @@ static uint32_t full(unsigned node)
 }
 
 /* All of another node: its barn gets the sheaf as it is. */
-static int another_node(void *unused)
+TEST_IN_CHILD(from_another_node)
 {
     MUST(begin() == 0);
     stook_topology_cpu(CPU_OF_0);
@@ -58,7 +58,7 @@ static int another_node(void *unused)
 }
 
 /* Of two nodes: the barn it was filled on gets its own, the others go as any free. */
-static int two_nodes(void *unused)
+TEST_IN_CHILD(from_two_nodes)
 {
     MUST(begin() == 0);
     stook_topology_cpu(CPU_OF_0);
@@ -74,7 +74,7 @@ static int two_nodes(void *unused)
 }
 
 /* A node without memory has a barn; objects of its home are its own. */
-static int memoryless(void *unused)
+TEST_IN_CHILD(on_a_memoryless_node)
 {
     unsigned home;
 
@@ -87,19 +87,4 @@ static int memoryless(void *unused)
     pass();
     MUST(full(1) == 1 && full(home) == 0);
     return end();
-}
-
-TEST(from_another_node)
-{
-    in_child(another_node, NULL);
-}
-
-TEST(from_two_nodes)
-{
-    in_child(two_nodes, NULL);
-}
-
-TEST(on_a_memoryless_node)
-{
-    in_child(memoryless, NULL);
 }

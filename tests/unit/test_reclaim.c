@@ -11,7 +11,7 @@
 #include "sheaf/sheaf.h"
 #include "slab/slab.h"
 #include "support/check.h"
-#include "support/child.h"
+#include "support/environment.h"
 #include "support/test.h"
 
 #include <stook/pool.h>
@@ -19,13 +19,10 @@
 #include <stook/sheaf.h>
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 enum { SIZE = 30000, MOST = 40000 };
@@ -476,12 +473,4 @@ TEST_WITH(fork_in_callback, setup, teardown)
     assert_int_equal(stook_reclaim_unregister(forks, NULL), 0);
 }
 
-int main(void)
-{
-    if (!getenv("STOOK_ARENA")) { /* read before main(): once more, with little */
-        setenv("STOOK_ARENA", "32M", 1);
-        execl("/proc/self/exe", "test_reclaim", NULL);
-        return 1;
-    }
-    return tests_run(NULL, NULL);
-}
+TESTS_WITH_SETTING("STOOK_ARENA", "32M")

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/report.h"
 
-#include "support/child.h"
 #include "support/test.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -15,8 +15,6 @@
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -235,8 +233,4 @@ TEST(test_the_door)
     assert_int_equal(stook_cache_destroy(after), 0);
 }
 
-int main(int argc, char **argv)
-{
-    environment_need("STOOK_SAMPLE", "0", argv);
-    return tests_run(NULL, NULL);
-}
+TESTS_WITH_SETTING("STOOK_SAMPLE", "0")

@@ -19,7 +19,6 @@
 #include <stook/stook.h>
 
 #include <pthread.h>
-#include <string.h>
 
 enum { MEAN = 16 << 10, KEPT = 300000, SIZE = 64 };
 

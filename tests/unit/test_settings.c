@@ -7,15 +7,13 @@
 
 #include "base/parse.h"
 #include "os/topology.h"
-#include "support/child.h"
+#include "support/must.h"
 #include "support/test.h"
 
 #include <stook/stat.h>
 #include <stook/trace.h>
 
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ---- texts ------------------------------------------------------------------------------------ */
@@ -218,14 +216,6 @@ static const char *said_by(struct reading reading)
         fail_msg("the child: status %#x: %s", (unsigned)child.status, child.error);
     return child.error;
 }
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
 
 static int all_defaults(void)
 {

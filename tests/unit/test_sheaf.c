@@ -8,7 +8,6 @@
 
 #include <stook/stook.h>
 
-#include <errno.h>
 /* Every capacity finds a class that holds it, and comes from the library's own zones. */
 TEST(every_capacity)
 {

@@ -3,13 +3,9 @@
 
 #include "page/arena.h"
 #include "support/check.h"
-#include "support/child.h"
 #include "support/test.h"
 
 #include <stook/stook.h>
-
-#include <stdlib.h>
-#include <string.h>
 
 TEST(state_word)
 {

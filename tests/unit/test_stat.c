@@ -5,6 +5,7 @@
  * or not.  The counts of the layers below agree with their contents.  Counting is switched while threads run, and no
  * object is lost.
  */
+#define MUST_FAILS abort()
 #include "slab/stat.h"
 
 #include "kmalloc/private.h"
@@ -12,7 +13,7 @@
 #include "os/topology.h"
 #include "slab/node.h"
 #include "support/check.h"
-#include "support/child.h"
+#include "support/must.h"
 #include "support/random.h"
 #include "support/test.h"
 
@@ -21,24 +22,11 @@
 #include <stook/stook.h>
 #include <stook/topology.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST = 3000, ROUNDS = 40000, BULK = 300 };
-
-/* For code that runs in children too, where cmocka's assertions cannot. */
-#define MUST(what)                                                                                 \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                             \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 #define SUM(event) stat_read_sum(cache, STAT_##event)
 

@@ -5,35 +5,23 @@
  * Tags: the same site has the same number in every thread, and the counts are exact, with other threads, handlers that
  * count too, threads without a CPU, children, and when numbers or memory run out.
  */
+#define MUST_FAILS abort()
 #include "site/tag.h"
 
-#include "support/child.h"
 #include "support/libc_names.h"
+#include "support/must.h"
 #include "support/random.h"
 #include "support/rseq_registration.h"
 #include "support/scale.h"
 #include "support/test.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-/* For code that runs in children and threads, where cmocka's assertions cannot. */
-#define MUST(what)                                                                                 \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                             \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum { THREADS = 4, TAGS = 50 };
 
@@ -490,7 +478,7 @@ long __wrap_raw_call6(long number, long a, long b, long c, long d, long e, long 
     return __real_raw_call6(number, a, b, c, d, e, f);
 }
 
-static int no_memory(void *arg)
+TEST_IN_CHILD(test_no_memory)
 {
     unsigned i = 500000, without = 0;
     uint32_t t;
@@ -515,14 +503,6 @@ static int no_memory(void *arg)
         MUST(t != 0 && stat_of(t).line == i + 1 && stat_of(t).total_bytes == 1);
     }
     return 0;
-}
-
-TEST(test_no_memory)
-{
-    struct child child;
-
-    child_run(&child, no_memory, NULL);
-    assert_true(child_passed(&child));
 }
 
 int main(void)

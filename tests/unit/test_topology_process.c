@@ -16,11 +16,7 @@
 #include <stook/stook.h>
 #include <stook/topology.h>
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -104,7 +100,7 @@ TEST(wrong_text)
         strstr(child.error, "stook: topology: line 2, column 15: CPU 0 is in node 0 already"));
 }
 
-static int set_late(void *arg)
+TEST_IN_CHILD(too_late)
 {
     struct stook_cache *cache = stook_cache_create("x", 64, NULL);
 
@@ -115,11 +111,6 @@ static int set_late(void *arg)
     MUST(stook_topology_set("node:2") == -1 && errno == EBUSY); /* slabs were made */
     MUST(!topology.simulated);
     return 0;
-}
-
-TEST(too_late)
-{
-    in_child(set_late, NULL);
 }
 
 /* Pages of address space. */
@@ -214,7 +205,7 @@ TEST(by_environment)
 
 /* ---- threads and CPUs ------------------------------------------------------------------------ */
 
-static int state_cpus(void *arg)
+TEST_IN_CHILD(stated_cpus)
 {
     struct stook_cache *cache;
     void *zero, *one;
@@ -251,11 +242,6 @@ static int state_cpus(void *arg)
     return 0;
 }
 
-TEST(stated_cpus)
-{
-    in_child(state_cpus, NULL);
-}
-
 enum { CROWD = 6 };
 
 static struct {
@@ -283,7 +269,7 @@ static void *crowd_thread(void *arg)
     return object;
 }
 
-static int run_crowd(void *arg)
+TEST_IN_CHILD(threads_in_turn)
 {
     pthread_t thread[CROWD];
     unsigned dealt = 0;
@@ -313,13 +299,8 @@ static int run_crowd(void *arg)
     return 0;
 }
 
-TEST(threads_in_turn)
-{
-    in_child(run_crowd, NULL);
-}
-
 /* A forked child goes on where its parent was. */
-static int fork_there(void *arg)
+TEST_IN_CHILD(forked)
 {
     struct stook_cache *cache;
     void *object;
@@ -342,11 +323,6 @@ static int fork_there(void *arg)
     stook_free(cache, object);
     check_all(NULL, 0);
     return 0;
-}
-
-TEST(forked)
-{
-    in_child(fork_there, NULL);
 }
 
 int main(int argc, char **argv)

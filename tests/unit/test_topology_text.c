@@ -7,10 +7,6 @@
 #include "support/topology_text.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static bool cpu_on(unsigned cpu, unsigned node)

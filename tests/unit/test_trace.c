@@ -4,7 +4,8 @@
  * Traces: the allocations and frees of users are in the file, once, in an order of time in which no address is allocated
  * twice.  Events that are not in it are counted, to the event.  Neither forks, handlers nor a kill break the file.
  */
-#include "support/child.h"
+#define MUST_FAILS abort()
+#include "support/must.h"
 #include "support/random.h"
 #include "support/scale.h"
 #include "support/test.h"
@@ -21,29 +22,16 @@
 #include <stook/topology.h>
 #include <stook/trace.h>
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* For threads and children, where cmocka's assertions cannot. */
-#define MUST(what)                                                                                 \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                             \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum { SIZE = 100, MOST = 1000 };
 

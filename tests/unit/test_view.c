@@ -22,7 +22,6 @@
 
 #include <elf.h>
 #include <link.h>
-#include <string.h>
 
 static const struct view_note *found;
 static unsigned notes;
