@@ -6,35 +6,19 @@
  * of 64 CPUs and 8 nodes of which nodes 1 and 5 have memory.  Both have the same values, and the documents name
  * all of them.
  */
-#include "support/child.h"
+#define MUST_FAILS abort()
+#include "support/must.h"
+#include "support/test.h"
 
 #include <stook/stat.h>
 #include <stook/stook.h>
 #include <stook/topology.h>
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define MACHINE                                                                                    \
     "node:8 core:4 smt:2 memory:1,5=32G distance:0-3=12 distance:4-7=12 distance:0-3/4-7=32"
 
-/* For children, where cmocka's assertions cannot be used. */
-#define MUST(what)                                                                                 \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                             \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 #define SAYS(name, wanted) must_say(cache, name, wanted, __LINE__)
 
 static struct stook_cache *cache;
@@ -52,7 +36,6 @@ static void must_say(struct stook_cache *of, const char *name, const char *wante
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     memset(object, 0, 8);
 }
 
@@ -69,7 +52,7 @@ static void on_cpu(int cpu, unsigned n)
 
 /* ---- to the letter ------------------------------------------------------------------------------- */
 
-static int run_golden(void *arg)
+TEST_IN_CHILD(test_golden)
 {
     struct stook_cache_args args = {.size = sizeof(args),
                                     .align = 64,
@@ -79,7 +62,6 @@ static int run_golden(void *arg)
     char wanted[64];
     void *kept[3];
 
-    (void)arg;
     MUST(stook_topology_set(MACHINE) == 0);
     cache = stook_cache_create("bio-256", 300, &args);
     MUST(cache);
@@ -134,15 +116,6 @@ static int run_golden(void *arg)
     return 0;
 }
 
-static void test_golden(void **state)
-{
-    struct child child;
-
-    (void)state;
-    child_run(&child, run_golden, NULL);
-    assert_true(child_passed(&child));
-}
-
 /* ---- both say the same --------------------------------------------------------------------------- */
 
 /* Rebuilds every text of stook_cache_show() from the JSON document. */
@@ -183,7 +156,6 @@ static int run_compare(void *arg)
     char base[] = "/tmp/test_cache_show.XXXXXX", texts[64], json[64], script[64], command[256];
     FILE *file;
 
-    (void)arg;
     MUST(stook_topology_set(MACHINE) == 0);
     MUST(mkdtemp(base));
     snprintf(texts, sizeof(texts), "%s/texts", base);
@@ -213,11 +185,10 @@ static int run_compare(void *arg)
     return 0;
 }
 
-static void test_json(void **state)
+TEST(test_json)
 {
     struct child child;
 
-    (void)state;
     if (system("python3 -c '' 2>/dev/null") != 0)
         skip();
     child_run(&child, run_compare, NULL);
@@ -227,13 +198,12 @@ static void test_json(void **state)
 /* ---- the environment ----------------------------------------------------------------------------- */
 
 /* The library has started before main() and read it: in a program of its own. */
-static void test_environment(void **state)
+TEST(test_environment)
 {
     static const char *const value[] = {"1", "slow", "0"}, *const says[] = {"1\n", "2\n", "0\n"};
     char path[4096], command[4200], text[16];
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
 
-    (void)state;
     assert_true(n > 0);
     path[n] = '\0';
     if (getenv("STOOK_EMULATED"))
@@ -263,11 +233,10 @@ static int say(const char *name)
 
 /* ---- errors and ends ----------------------------------------------------------------------------- */
 
-static void test_ends(void **state)
+TEST(test_ends)
 {
     char text[8];
 
-    (void)state;
     cache = stook_cache_create("ends", 123456, NULL);
     assert_non_null(cache);
     errno = 0;
@@ -292,14 +261,13 @@ static void test_ends(void **state)
 }
 
 /* docs/statistics.md explains every name. */
-static void test_documented(void **state)
+TEST(test_documented)
 {
     static char text[200000];
     const char *source = getenv("STOOK_SOURCE_DIR");
     char path[4096], quoted[80];
     FILE *file;
 
-    (void)state;
     if (!source)
         skip();
     snprintf(path, sizeof(path), "%s/docs/statistics.md", source);
@@ -317,12 +285,7 @@ static void test_documented(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden), /* these two first: nothing may be allocated yet */
-        cmocka_unit_test(test_json),   cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_ends),   cmocka_unit_test(test_documented),
-    };
     const char *name = getenv("TEST_CACHE_SHOW");
 
-    return name ? say(name) : cmocka_run_group_tests(tests, NULL, NULL);
+    return name ? say(name) : tests_run(NULL, NULL);
 }

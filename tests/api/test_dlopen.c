@@ -7,26 +7,19 @@
  * module that is not pinned (rule 7 of the per-CPU protocol broken) must be seen to crash.
  */
 #include "support/rseq_registration.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { THREADS = 4, LOADS = 200 };
 
@@ -51,7 +44,6 @@ static void *load(const char *path, churn **run)
 /* Each closes the module it has just run in, and goes on for a while. */
 static void *load_run_unload(void *arg)
 {
-    (void)arg;
     while (!atomic_load(&stop)) {
         churn *run;
         void *module = load(plug, &run);
@@ -73,9 +65,8 @@ static void *run_all_along(void *arg)
     return NULL;
 }
 
-static void test_module_comes_and_goes(void **state)
+TEST(test_module_comes_and_goes)
 {
-    (void)state;
     pthread_t threads[THREADS + 1];
     churn *run;
     void *module = load(plug, &run);
@@ -136,9 +127,8 @@ static void *spin(void *arg)
     return arg;
 }
 
-static void test_module_without_pin(void **state)
+TEST(test_module_without_pin)
 {
-    (void)state;
     pthread_t others[2];
     cpu_set_t before, one;
 
@@ -160,9 +150,8 @@ static void test_module_without_pin(void **state)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-static void test_library_comes_and_goes(void **state)
+TEST(test_library_comes_and_goes)
 {
-    (void)state;
     char *arguments[] = {prog, library, NULL};
     pid_t child;
     int status;
@@ -175,11 +164,6 @@ static void test_library_comes_and_goes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_module_comes_and_goes),
-        cmocka_unit_test(test_module_without_pin),
-        cmocka_unit_test(test_library_comes_and_goes),
-    };
     const char *here = getenv("STOOK_TEST_DIR"), *build = getenv("STOOK_BUILD_DIR");
 
     if (!here || !build) {
@@ -190,5 +174,5 @@ int main(void)
     snprintf(unpinned, sizeof(unpinned), "%s/plug_unpinned.so", here);
     snprintf(prog, sizeof(prog), "%s/prog_dlopen", here);
     snprintf(library, sizeof(library), "%s/lib/libstook.so", build);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -7,14 +7,10 @@
 #include <stook/sheaf.h>
 #include <stook/stook.h>
 
-#include <csetjmp>
-#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "support/test.h"
 
 #if defined(stook_alloc) || defined(stook_alloc_bulk) || defined(stook_alloc_inline) ||            \
     defined(stook_sheaf_alloc) || defined(stook_pool_alloc) || defined(stook_kmalloc)
@@ -23,7 +19,6 @@ extern "C" {
 
 namespace
 {
-
 struct source {
     struct stook_cache *cache;
 
@@ -42,7 +37,7 @@ void *take(void *(*how)(struct stook_cache *, unsigned), struct stook_cache *cac
     return how(cache, STOOK_ZERO);
 }
 
-void test_members(void **)
+TEST(test_members)
 {
     const source from = {stook_cache_create("members", 48, nullptr)};
     const source *p = &from;
@@ -64,9 +59,3 @@ void test_members(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_members)};
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -4,8 +4,6 @@
 #define STOOK_CHECK_DELETE 1
 #include <stook/stook.hpp>
 
-#include <csetjmp>
-#include <cstdarg>
 #include <cstring>
 #include <deque>
 #include <list>
@@ -16,13 +14,10 @@
 #include <unordered_map>
 #include <vector>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "support/test.h"
 
 namespace
 {
-
 template <class T> using alloc = stook::allocator<T>;
 using text = std::basic_string<char, std::char_traits<char>, alloc<char>>;
 
@@ -60,7 +55,7 @@ long live(const char *part)
     return n;
 }
 
-void test_nodes(void **)
+TEST(test_nodes)
 {
     {
         std::map<std::string, int, std::less<>, alloc<std::pair<const std::string, int>>> map;
@@ -94,7 +89,7 @@ void test_nodes(void **)
     assert_int_equal(live("_node<"), 0);
 }
 
-void test_arrays(void **)
+TEST(test_arrays)
 {
     std::vector<int, alloc<int>> v;
     std::deque<text, alloc<text>> deque;
@@ -125,7 +120,7 @@ template <std::size_t A> void check_aligned()
     }
 }
 
-void test_alignment(void **)
+TEST(test_alignment)
 {
     check_aligned<1>();
     check_aligned<8>();
@@ -153,7 +148,7 @@ void test_alignment(void **)
     assert_true(caught);
 }
 
-void test_too_many(void **)
+TEST(test_too_many)
 {
     alloc<long> a;
     volatile std::size_t huge = SIZE_MAX / 4;
@@ -172,7 +167,7 @@ void test_too_many(void **)
     assert_int_equal(caught, 2);
 }
 
-void test_at_least(void **)
+TEST(test_at_least)
 {
     alloc<char> a;
     for (std::size_t n : {1, 17, 100, 1000, 5000, 100000}) {
@@ -187,7 +182,7 @@ void test_at_least(void **)
     strings.deallocate(p, 1);
 }
 
-void test_shared_and_pmr(void **)
+TEST(test_shared_and_pmr)
 {
     {
         auto p = std::allocate_shared<std::pair<long, long>>(alloc<std::pair<long, long>>(), 1, 2);
@@ -206,7 +201,7 @@ void test_shared_and_pmr(void **)
 }
 
 // No cache is left for a type: its nodes come from stook_kmalloc().
-void test_no_cache_left(void **)
+TEST(test_no_cache_left)
 {
     std::vector<struct stook_cache *> caches;
     while (struct stook_cache *cache = stook_cache_create("filler", 64, nullptr))
@@ -233,7 +228,7 @@ struct crowded {
 };
 
 // Threads that allocate the first node of a type at once, and free each other's.
-void test_threads(void **)
+TEST(test_threads)
 {
     std::list<crowded, alloc<crowded>> lists[4];
     std::atomic<int> ready{0};
@@ -269,14 +264,3 @@ static_assert(at_compile_time() == 5);
 #endif
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nodes),         cmocka_unit_test(test_arrays),
-        cmocka_unit_test(test_alignment),     cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_at_least),      cmocka_unit_test(test_shared_and_pmr),
-        cmocka_unit_test(test_no_cache_left), cmocka_unit_test(test_threads),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

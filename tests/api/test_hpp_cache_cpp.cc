@@ -5,9 +5,7 @@
 #include <stook/stat.h>
 #include <stook/stook.hpp>
 
-#include <csetjmp>
 #include <csignal>
-#include <cstdarg>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -17,13 +15,10 @@
 #include <unistd.h>
 #include <vector>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "support/test.h"
 
 namespace
 {
-
 int living; // objects of `counted` and `third`; one of them lives before main
 
 struct counted {
@@ -66,7 +61,7 @@ long live(struct stook_cache *cache)
     return n;
 }
 
-void test_make_and_destroy(void **)
+TEST(test_make_and_destroy)
 {
     stook::cache<counted> cache{"counted"};
     assert_string_equal(stook_cache_name(cache.get()), "counted");
@@ -88,7 +83,7 @@ void test_make_and_destroy(void **)
     assert_int_equal(live(cache.get()), 0);
 }
 
-void test_aggregates_and_values(void **)
+TEST(test_aggregates_and_values)
 {
     stook::cache<point> cache;
     assert_string_equal(stook_cache_name(cache.get()), "point");
@@ -107,7 +102,7 @@ void test_aggregates_and_values(void **)
     view.destroy(p);
 }
 
-void test_constructor_throws(void **)
+TEST(test_constructor_throws)
 {
     stook::cache<counted> cache{"throws"};
     stook::pool<counted> pool(cache, 2);
@@ -152,7 +147,7 @@ struct third {
     }
 };
 
-void test_bulk(void **)
+TEST(test_bulk)
 {
     stook::cache<third> cache;
     third *objects[100];
@@ -200,7 +195,7 @@ struct derived final : other_base, base {
     }
 };
 
-void test_abstract_and_final(void **)
+TEST(test_abstract_and_final)
 {
     stook::cache<derived> cache;
     {
@@ -221,7 +216,7 @@ struct tiny {
     char byte;
 };
 
-void test_alignment(void **)
+TEST(test_alignment)
 {
     stook::cache<wide> wides;
     stook::cache<line> lines;
@@ -263,7 +258,7 @@ struct tree {
     }
 };
 
-void test_incomplete_and_not_default_constructible(void **)
+TEST(test_incomplete_and_not_default_constructible)
 {
     stook::cache<tree> cache{"tree"};
     {
@@ -289,7 +284,7 @@ struct before_main {
 using static_ptr = std::unique_ptr<counted, stook::deleter_of<lasting>>;
 static_assert(sizeof(static_ptr) == sizeof(void *), "the deleter has no state");
 
-void test_static(void **)
+TEST(test_static)
 {
     assert_string_equal(early.object->text.c_str(), "early");
     const int before = living;
@@ -333,7 +328,7 @@ struct long_session : session {
     char more[200] = {};
 };
 
-void test_operator_new(void **)
+TEST(test_operator_new)
 {
     auto *plain = new session;
     auto *place = ::operator new(sizeof(session));
@@ -373,7 +368,7 @@ bool is_aligned(const void *object, std::uintptr_t to)
     return reinterpret_cast<std::uintptr_t>(object) % to == 0;
 }
 
-void test_operator_new_alignments(void **)
+TEST(test_operator_new_alignments)
 {
     std::vector<far_row *> far_rows;
     std::vector<lofty *> lofties;
@@ -395,7 +390,7 @@ void test_operator_new_alignments(void **)
     assert_int_equal(live(cache), 0);
 }
 
-void test_operator_new_nothrow(void **)
+TEST(test_operator_new_nothrow)
 {
     auto *one = new (std::nothrow) session;
     auto *other = new (std::nothrow) row;
@@ -433,7 +428,7 @@ struct buffer {
     }
 };
 
-void test_reuse(void **)
+TEST(test_reuse)
 {
     {
         stook::reuse_cache<buffer> cache;
@@ -458,7 +453,7 @@ void test_reuse(void **)
     assert_int_equal(buffer::made, buffer::ended);
 }
 
-void test_reserve_and_pool(void **)
+TEST(test_reserve_and_pool)
 {
     stook::cache<counted> cache{"reserved"};
     stook::reserve reserve(cache, 10);
@@ -496,7 +491,7 @@ void test_reserve_and_pool(void **)
     assert_int_equal(living, before);
 }
 
-void test_groups(void **)
+TEST(test_groups)
 {
     stook::cache_options options;
     options.flags = STOOK_CACHE_ACCOUNT;
@@ -541,7 +536,7 @@ template <class F> int in_child(F f)
     return status;
 }
 
-void test_without_memory(void **)
+TEST(test_without_memory)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); // they need the address space
@@ -576,7 +571,7 @@ void test_without_memory(void **)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-void test_wrong_deletes(void **)
+TEST(test_wrong_deletes)
 {
     stook::cache<point> points;
     stook::cache<wide> wides;
@@ -615,8 +610,7 @@ template <class A, class B> struct two_types {
 
 namespace
 {
-
-void test_names(void **)
+TEST(test_names)
 {
     assert_string_equal(stook::type_name<global_type>(), "global_type");
     assert_string_equal((stook::type_name<two_types<std::string, int>>()),
@@ -627,27 +621,3 @@ void test_names(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_make_and_destroy),
-        cmocka_unit_test(test_aggregates_and_values),
-        cmocka_unit_test(test_constructor_throws),
-        cmocka_unit_test(test_bulk),
-        cmocka_unit_test(test_abstract_and_final),
-        cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_incomplete_and_not_default_constructible),
-        cmocka_unit_test(test_static),
-        cmocka_unit_test(test_operator_new),
-        cmocka_unit_test(test_operator_new_alignments),
-        cmocka_unit_test(test_operator_new_nothrow),
-        cmocka_unit_test(test_reuse),
-        cmocka_unit_test(test_reserve_and_pool),
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_without_memory),
-        cmocka_unit_test(test_wrong_deletes),
-        cmocka_unit_test(test_names),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Caches by name, by object and one after the other; walks over live objects; deadlines of pools; arrays;
  * messages; the version.  By the public headers alone. */
+#include "support/test.h"
+
 #include <stook/debug.h>
 #include <stook/group.h>
 #include <stook/inline.h>
@@ -13,26 +15,14 @@
 #include <stook/stook.h>
 #include <stook/tag.h>
 
-#include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 enum { MOST = 3000 };
 
-static void test_version(void **state)
+TEST(test_version)
 {
-    (void)state;
     char text[40];
     unsigned n = stook_version_number();
 
@@ -44,9 +34,8 @@ static void test_version(void **state)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     struct stook_cache *cache = stook_cache_create("by name", 72, NULL), *found;
     char long_name[200], *object;
     int here;
@@ -117,9 +106,8 @@ static int use(struct stook_cache *cache, void *arg)
     return 0;
 }
 
-static void test_each(void **state)
+TEST(test_each)
 {
-    (void)state;
     struct stook_cache *cache[5];
     struct seen seen = {0}, few = {.enough = 2};
     unsigned used = 0;
@@ -186,9 +174,8 @@ static void expect_live(struct stook_cache *cache, void **live, unsigned n)
 }
 
 /* With links behind objects, outside, in free objects and without sheaves; slabs full, part and empty. */
-static void test_walk(void **state)
+TEST(test_walk)
 {
-    (void)state;
     static const struct {
         size_t size;
         unsigned flags;
@@ -260,9 +247,8 @@ static int among(void *object, void *arg)
     return 0;
 }
 
-static void test_walk_beside(void **state)
+TEST(test_walk_beside)
 {
-    (void)state;
     struct stook_cache *cache = stook_cache_create("beside", 96, NULL);
     struct stook_pool *pool = stook_pool_create(cache, 10);
     struct stook_sheaf *sheaf = stook_sheaf_prefill(cache, 0, 5);
@@ -294,9 +280,8 @@ static void test_walk_beside(void **state)
 
 /* ---- nodes, arrays, deadlines ---------------------------------------------------------------- */
 
-static void test_node_of(void **state)
+TEST(test_node_of)
 {
-    (void)state;
     void *object = stook_kmalloc(100, 0), *pages = stook_kmalloc(1 << 20, 0);
     int here;
 
@@ -310,9 +295,8 @@ static void test_node_of(void **state)
     stook_free_any(pages);
 }
 
-static void test_arrays(void **state)
+TEST(test_arrays)
 {
-    (void)state;
     uint64_t *array = stook_kmalloc_array(10, sizeof(*array), STOOK_ZERO), *more;
 
     assert_non_null(array);
@@ -336,9 +320,8 @@ static void test_arrays(void **state)
     assert_int_equal(stook_usable_size(NULL), 0);
 }
 
-static void test_bulk_of_nothing(void **state)
+TEST(test_bulk_of_nothing)
 {
-    (void)state;
     struct stook_cache *cache = stook_cache_create("nothing", 40, NULL);
 
     assert_int_equal(stook_alloc_bulk(cache, 0, 0, NULL), 0);
@@ -349,9 +332,8 @@ static void test_bulk_of_nothing(void **state)
 }
 
 /* n as of a negative number, or of bytes: no array has so many pointers, and nothing is stored. */
-static void test_bulk_of_too_many(void **state)
+TEST(test_bulk_of_too_many)
 {
-    (void)state;
     static const size_t many[] = {SIZE_MAX, SIZE_MAX - 65535, SIZE_MAX / sizeof(void *),
                                   (size_t)INT64_MIN, ((size_t)1 << 53) + 1};
     static const struct stook_cache_args account = {.size = sizeof(account),
@@ -377,9 +359,8 @@ static void test_bulk_of_too_many(void **state)
 }
 
 /* A deadline only matters where a thread would sleep: tests/unit/test_pool.c has those. */
-static void test_deadline(void **state)
+TEST(test_deadline)
 {
-    (void)state;
     struct stook_cache *cache = stook_cache_create("deadline", 40, NULL);
     struct stook_pool *pool = stook_pool_create(cache, 2);
     struct timespec past = {0, 0}, wrong = {0, 1000000000};
@@ -400,8 +381,6 @@ static void test_deadline(void **state)
 
 static void never(void *object, void *arg)
 {
-    (void)object;
-    (void)arg;
     abort();
 }
 
@@ -461,9 +440,8 @@ static void refuse_size(struct stook_cache *cache, void *object, size_t size)
 }
 
 /* Half of a constructor's address would be copied from a structure that ends inside of it. */
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
-    (void)state;
     struct stook_cache *cache = stook_cache_create("sizes", 40, NULL);
     void *object = stook_alloc(cache, 0);
     union {
@@ -507,9 +485,8 @@ static void hear(int level, const char *text, size_t length, void *arg)
     snprintf(heard, sizeof(heard), "%s", text);
 }
 
-static void test_messages(void **state)
+TEST(test_messages)
 {
-    (void)state;
     struct stook_cache *cache = stook_cache_create("held on to", 40, NULL);
     void *object = stook_alloc(cache, 0);
 
@@ -524,24 +501,4 @@ static void test_messages(void **state)
     assert_null(strchr(heard, '\n')); /* one line */
     stook_free(cache, object);
     assert_int_equal(stook_cache_destroy(cache), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_version),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_each),
-        cmocka_unit_test(test_walk),
-        cmocka_unit_test(test_walk_beside),
-        cmocka_unit_test(test_node_of),
-        cmocka_unit_test(test_arrays),
-        cmocka_unit_test(test_bulk_of_nothing),
-        cmocka_unit_test(test_bulk_of_too_many),
-        cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_sizes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

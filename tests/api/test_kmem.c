@@ -3,15 +3,9 @@
  * The kernel's names for caches, objects, bulk calls and prefilled sheaves: each does what the
  * kernel's documentation says of it.
  */
+#include "support/test.h"
+
 #include <stook/kmem.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 struct thing {
     uint64_t number;
@@ -29,7 +23,7 @@ static void construct(void *object)
 
 /* ---- making caches --------------------------------------------------------------------------- */
 
-static void created_in_both_forms(void **unused)
+TEST(created_in_both_forms)
 {
     struct kmem_cache_args args = {.align = 256, .ctor = construct, .sheaf_capacity = 17};
     struct kmem_cache *old = kmem_cache_create("old", sizeof(struct thing), 128, 0, construct);
@@ -41,7 +35,6 @@ static void created_in_both_forms(void **unused)
     struct kmem_cache *caches[] = {old, new, none, bare, literal};
     const size_t aligned[] = {128, 256, 8, 8, 64};
 
-    (void)unused;
     for (int i = 0; i < 5; i++) {
         struct thing *thing;
         assert_non_null(caches[i]);
@@ -57,14 +50,13 @@ static void created_in_both_forms(void **unused)
     kmem_cache_destroy(NULL);
 }
 
-static void created_of_a_struct(void **unused)
+TEST(created_of_a_struct)
 {
     struct kmem_cache *cache = KMEM_CACHE(aligned_thing, SLAB_RECLAIM_ACCOUNT | SLAB_ACCOUNT);
     struct kmem_cache *user = KMEM_CACHE_USERCOPY(thing, SLAB_NO_MERGE, name);
     struct kmem_cache *again = kmem_cache_create_usercopy("thing", 24, 8, 0, 8, 8, NULL);
     void *object;
 
-    (void)unused;
     assert_non_null(cache);
     assert_non_null(user);
     assert_non_null(again);
@@ -78,7 +70,7 @@ static void created_of_a_struct(void **unused)
     kmem_cache_destroy(again);
 }
 
-static void flags_of_caches(void **unused)
+TEST(flags_of_caches)
 {
     const slab_flags_t accepted[] = {
         SLAB_NO_MERGE,    SLAB_ACCOUNT,     SLAB_RECLAIM_ACCOUNT,    SLAB_TEMPORARY,
@@ -90,7 +82,6 @@ static void flags_of_caches(void **unused)
     struct kmem_cache *cache, *twin;
     void *a, *b;
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(accepted) / sizeof(accepted[0]); i++) {
         for (size_t j = 0; j < i; j++)
             assert_true(accepted[i] == accepted[j] || !(accepted[i] & accepted[j]));
@@ -122,14 +113,13 @@ static void flags_of_caches(void **unused)
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-static void zeros(void **unused)
+TEST(zeros)
 {
     struct kmem_cache *cache = KMEM_CACHE(thing, 0);
     struct kmem_cache *made = kmem_cache_create("made", 64, 0, 0, construct);
     static const char nothing[sizeof(struct thing)];
     struct thing *thing;
 
-    (void)unused;
     for (int i = 0; i < 100; i++) {
         thing = kmem_cache_alloc(cache, GFP_KERNEL);
         memset(thing, 0xa5, sizeof(*thing));
@@ -150,7 +140,7 @@ static void zeros(void **unused)
     kmem_cache_destroy(made);
 }
 
-static void ways_to_allocate(void **unused)
+TEST(ways_to_allocate)
 {
     const gfp_t ways[] = {GFP_KERNEL,
                           GFP_ATOMIC,
@@ -166,7 +156,6 @@ static void ways_to_allocate(void **unused)
                               __GFP_NORETRY};
     struct kmem_cache *cache = KMEM_CACHE(thing, 0);
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         void *objects[] = {kmem_cache_alloc(cache, ways[i]),
                            kmem_cache_alloc_lru(cache, NULL, ways[i]),
@@ -187,9 +176,8 @@ static void ways_to_allocate(void **unused)
 }
 
 /* What can be borne of each, in Stook's words. */
-static void meaning_of_gfp(void **unused)
+TEST(meaning_of_gfp)
 {
-    (void)unused;
     assert_int_equal(kmem_stook_flags(GFP_KERNEL), STOOK_WAIT);
     assert_int_equal(kmem_stook_flags(GFP_HIGHUSER_MOVABLE), STOOK_WAIT);
     assert_int_equal(kmem_stook_flags(GFP_KERNEL & ~__GFP_KSWAPD_RECLAIM), STOOK_WAIT);
@@ -206,13 +194,12 @@ static void meaning_of_gfp(void **unused)
     assert_true(gfpflags_allow_spinning(GFP_ATOMIC) && !gfpflags_allow_spinning(__GFP_NOWARN));
 }
 
-static void bulk(void **unused)
+TEST(bulk)
 {
     enum { N = 300 };
     struct kmem_cache *cache = KMEM_CACHE(thing, 0);
     void *objects[N] = {NULL};
 
-    (void)unused;
     assert_false(kmem_cache_alloc_bulk(cache, GFP_KERNEL, 0, objects));
     assert_false(kmem_cache_alloc_bulk(cache, GFP_KERNEL | __GFP_NOFAIL, (size_t)-1, objects));
     assert_null(objects[0]);
@@ -240,12 +227,11 @@ static void bulk(void **unused)
     assert_int_equal(stook_cache_destroy(kmem_stook_cache(cache)), 0);
 }
 
-static void shrunk(void **unused)
+TEST(shrunk)
 {
     struct kmem_cache *cache = KMEM_CACHE(thing, 0);
     void *objects[1000];
 
-    (void)unused;
     assert_true(kmem_cache_alloc_bulk(cache, GFP_KERNEL, 1000, objects));
     assert_int_equal(kmem_cache_shrink(cache), 1); /* slabs are in use */
     kmem_cache_free_bulk(cache, 1000, objects);
@@ -255,7 +241,7 @@ static void shrunk(void **unused)
 
 /* ---- prefilled sheaves ----------------------------------------------------------------------- */
 
-static void sheaves(void **unused)
+TEST(sheaves)
 {
     struct kmem_cache_args args = {.sheaf_capacity = 32};
     struct kmem_cache *cache = kmem_cache_create("nodes", 200, &args, 0);
@@ -263,7 +249,6 @@ static void sheaves(void **unused)
     void *objects[400];
     unsigned n = 0;
 
-    (void)unused;
     errno = 0;
     assert_null(kmem_cache_prefill_sheaf(cache, GFP_KERNEL, 0));
     assert_int_equal(errno, EINVAL);
@@ -295,21 +280,4 @@ static void sheaves(void **unused)
     kmem_cache_return_sheaf(cache, GFP_KERNEL, NULL);
     kmem_cache_free_bulk(cache, n, objects);
     assert_int_equal(stook_cache_destroy(kmem_stook_cache(cache)), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(created_in_both_forms),
-        cmocka_unit_test(created_of_a_struct),
-        cmocka_unit_test(flags_of_caches),
-        cmocka_unit_test(zeros),
-        cmocka_unit_test(ways_to_allocate),
-        cmocka_unit_test(meaning_of_gfp),
-        cmocka_unit_test(bulk),
-        cmocka_unit_test(shrunk),
-        cmocka_unit_test(sheaves),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,14 @@
 #include <stook/kmem.h>
 #include <stook/kmem_rcu_head.h>
 
-#include <csetjmp>
-#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "support/test.h"
 
 namespace
 {
-
 struct thing {
     std::uint64_t number;
     struct rcu_head rcu;
@@ -28,7 +23,7 @@ void construct(void *object)
     static_cast<thing *>(object)->number = 4711;
 }
 
-void test_both_forms(void **)
+TEST(test_both_forms)
 {
     struct kmem_cache_args args = {};
     args.align = 128;
@@ -49,7 +44,7 @@ void test_both_forms(void **)
     }
 }
 
-void test_objects(void **)
+TEST(test_objects)
 {
     struct kmem_cache *cache = kmem_create_with_args("thing", sizeof(thing), nullptr, SLAB_PANIC);
     void *objects[40];
@@ -79,7 +74,7 @@ void test_objects(void **)
     kmem_cache_destroy(of_struct);
 }
 
-void test_kmalloc(void **)
+TEST(test_kmalloc)
 {
     auto *text = static_cast<char *>(kmemdup_nul("sheaves", 5, GFP_KERNEL));
     assert_string_equal(text, "sheav");
@@ -91,7 +86,7 @@ void test_kmalloc(void **)
     assert_true(ZERO_OR_NULL_PTR(kcalloc(0, 0, GFP_KERNEL)));
 }
 
-void test_by_type(void **)
+TEST(test_by_type)
 {
     thing *one = kzalloc_obj(thing), *many = kmalloc_objs(*one, 7, GFP_ATOMIC);
     auto *copy = static_cast<char *>(kmem_buckets_alloc(nullptr, 20, GFP_KERNEL));
@@ -109,15 +104,3 @@ void test_by_type(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_forms),
-        cmocka_unit_test(test_objects),
-        cmocka_unit_test(test_kmalloc),
-        cmocka_unit_test(test_by_type),
-    };
-
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

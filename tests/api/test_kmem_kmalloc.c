@@ -4,23 +4,16 @@
  * the address alone, threads and signal handlers.
  */
 #include "support/random.h"
+#include "support/test.h"
 
 #include <stook/kmem.h>
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static const size_t sizes[] = {1,       7,
                                8,       9,
@@ -65,11 +58,10 @@ static __attribute__((no_sanitize_thread)) void clear(const void *object, size_t
             fail_msg("byte %zu of %zu is no zero", i, to);
 }
 
-static void every_size(void **unused)
+TEST(every_size)
 {
     void *objects[SIZES][3];
 
-    (void)unused;
     if (getenv("STOOK_DEBUG"))
         skip(); /* an object has the size that was asked for, and no more */
     for (int i = 0; i < SIZES; i++)
@@ -93,12 +85,11 @@ static void every_size(void **unused)
 }
 
 /* The kernel's classes, and no others. */
-static void classes(void **unused)
+TEST(classes)
 {
     const size_t classes[] = {8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192};
     int class = 0;
 
-    (void)unused;
     if (getenv("STOOK_DEBUG"))
         skip(); /* an object has the size that was asked for, and no more */
     for (size_t size = 1; size <= KMALLOC_MAX_CACHE_SIZE; size++) {
@@ -111,11 +102,10 @@ static void classes(void **unused)
     }
 }
 
-static void nothing(void **unused)
+TEST(nothing)
 {
     void *p = kmalloc(0, GFP_KERNEL);
 
-    (void)unused;
     assert_ptr_equal(p, ZERO_SIZE_PTR);
     assert_true(ZERO_OR_NULL_PTR(p) && ZERO_OR_NULL_PTR(NULL));
     assert_int_equal(ksize(p), 0);
@@ -132,11 +122,10 @@ static void nothing(void **unused)
     kfree(p);
 }
 
-static void too_much(void **unused)
+TEST(too_much)
 {
     void *kept = kmalloc(100, GFP_KERNEL);
 
-    (void)unused;
     paint(kept, 0, 100, 1);
     errno = 0;
     assert_null(kmalloc_array(SIZE_MAX / 8, 9, GFP_KERNEL));
@@ -169,9 +158,8 @@ static void too_much(void **unused)
     assert_int_equal(errno, EINVAL);
 }
 
-static void zeros(void **unused)
+TEST(zeros)
 {
-    (void)unused;
     for (int i = 0; i < SIZES; i++) {
         void *p = kmalloc(sizes[i], GFP_KERNEL);
         memset(p, 0xa5, ksize(p));
@@ -183,11 +171,10 @@ static void zeros(void **unused)
     }
 }
 
-static void realloc_keeps_contents(void **unused)
+TEST(realloc_keeps_contents)
 {
     uint64_t random = 1;
 
-    (void)unused;
     for (int i = 0; i < SIZES; i++)
         for (int k = 0; k < SIZES; k++) {
             size_t kept = sizes[i] < sizes[k] ? sizes[i] : sizes[k];
@@ -208,13 +195,12 @@ static void realloc_keeps_contents(void **unused)
 }
 
 /* With __GFP_ZERO throughout, what is beyond the contents is zeros, however it got its size. */
-static void realloc_with_zeros(void **unused)
+TEST(realloc_with_zeros)
 {
     uint64_t random = 2;
     void *p = NULL;
     size_t had = 0;
 
-    (void)unused;
     for (int i = 0; i < 200; i++) {
         size_t size = sizes[random_below(&random, SIZES)] + random_below(&random, 8);
         p = krealloc(p, size, GFP_KERNEL | __GFP_ZERO);
@@ -229,11 +215,10 @@ static void realloc_with_zeros(void **unused)
 }
 
 /* What shrinks far gives memory back, and what need not move does not. */
-static void realloc_in_place(void **unused)
+TEST(realloc_in_place)
 {
     char *p = kmalloc(60, GFP_KERNEL), *q;
 
-    (void)unused;
     if (getenv("STOOK_DEBUG"))
         skip(); /* as above: what grows moves */
     q = krealloc(p, 64, GFP_KERNEL);
@@ -248,12 +233,11 @@ static void realloc_in_place(void **unused)
     kfree(p);
 }
 
-static void object_of_a_cache(void **unused)
+TEST(object_of_a_cache)
 {
     struct kmem_cache *cache = kmem_cache_create("odd", 200, 0, 0, NULL);
     void *p = kmem_cache_alloc(cache, GFP_KERNEL), *q = kmem_cache_alloc(cache, GFP_KERNEL);
 
-    (void)unused;
     paint(p, 0, 200, 3);
     p = krealloc(p, 5000, GFP_KERNEL);
     painted(p, 0, 200, 3);
@@ -262,7 +246,7 @@ static void object_of_a_cache(void **unused)
     assert_int_equal(stook_cache_destroy(kmem_stook_cache(cache)), 0);
 }
 
-static void copies(void **unused)
+TEST(copies)
 {
     char *texts[] = {kstrdup("sheaf", GFP_KERNEL),
                      kstrndup("sheaflike", 5, GFP_KERNEL),
@@ -275,7 +259,6 @@ static void copies(void **unused)
     const char *constant = kstrdup_const("barn", GFP_KERNEL);
     char *long_text = kasprintf(GFP_KERNEL, "%0*d", 20000, 1);
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         assert_string_equal(texts[i], "sheaf");
         kfree(texts[i]);
@@ -292,7 +275,7 @@ static void copies(void **unused)
     kfree(texts[0]);
 }
 
-static void on_nodes(void **unused)
+TEST(on_nodes)
 {
     void *objects[] = {kmalloc_node(100, GFP_KERNEL, 0),
                        kzalloc_node(100, GFP_KERNEL, NUMA_NO_NODE),
@@ -305,7 +288,6 @@ static void on_nodes(void **unused)
                        kvmalloc_array(3, 50000, GFP_KERNEL),
                        kvrealloc(NULL, 100, GFP_KERNEL)};
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
         assert_true(ksize(objects[i]) >= 100);
         kvfree(objects[i]);
@@ -347,11 +329,10 @@ static void *run(void *seed)
     return NULL;
 }
 
-static void threads(void **unused)
+TEST(threads)
 {
     pthread_t thread[THREADS];
 
-    (void)unused;
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, run, (void *)(i + 1)), 0);
     for (int i = 0; i < THREADS; i++)
@@ -370,7 +351,6 @@ static void handler(int unused)
     int saved = errno;
     unsigned char *p = kmalloc(size, interrupts % 2 ? GFP_ATOMIC : 0);
 
-    (void)unused;
     if (p) {
         memset(p, 0xa5, size);
         failures += p[size - 1] != 0xa5;
@@ -380,7 +360,7 @@ static void handler(int unused)
     errno = saved;
 }
 
-static void in_handlers(void **unused)
+TEST(in_handlers)
 {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
     const struct itimerspec often = {{0, 50000}, {0, 50000}}, never = {{0, 0}, {0, 0}};
@@ -388,7 +368,6 @@ static void in_handlers(void **unused)
     uint64_t random = 5;
     timer_t timer;
 
-    (void)unused;
     assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
     assert_int_equal(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
     assert_int_equal(timer_settime(timer, 0, &often, NULL), 0);
@@ -401,13 +380,12 @@ static void in_handlers(void **unused)
     assert_int_equal(failures, 0);
 }
 
-static void in_children(void **unused)
+TEST(in_children)
 {
     void *p = kstrdup("parent's", GFP_KERNEL);
     int status;
     pid_t pid;
 
-    (void)unused;
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -420,26 +398,4 @@ static void in_children(void **unused)
     assert_int_equal(status, 0);
     assert_string_equal(p, "parent's");
     kfree(p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size),
-        cmocka_unit_test(classes),
-        cmocka_unit_test(nothing),
-        cmocka_unit_test(too_much),
-        cmocka_unit_test(zeros),
-        cmocka_unit_test(realloc_keeps_contents),
-        cmocka_unit_test(realloc_with_zeros),
-        cmocka_unit_test(realloc_in_place),
-        cmocka_unit_test(object_of_a_cache),
-        cmocka_unit_test(copies),
-        cmocka_unit_test(on_nodes),
-        cmocka_unit_test(threads),
-        cmocka_unit_test(in_handlers),
-        cmocka_unit_test(in_children),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,15 @@
  * The kernel's names where memory is short (an arena of 32 MiB): the effect of each gfp_t then, calls that
  * must not fail, and pools that make progress.
  */
+#include "support/environment.h"
+#include "support/test.h"
+
 #include <stook/kmem.h>
 #include <stook/reclaim.h>
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* All that there is, in a list through its first words. */
 struct hoard {
@@ -51,22 +48,19 @@ static unsigned reclaims;
 
 static size_t reclaim(size_t wanted, void *unused)
 {
-    (void)unused;
-    (void)wanted;
     reclaims++;
     hoard_free();
     return 1 << 20;
 }
 
 /* Callbacks run for GFP_KERNEL alone: others cannot bear that. */
-static void who_reclaims(void **unused)
+TEST(who_reclaims)
 {
     const gfp_t gentle[] = {GFP_NOIO, GFP_NOFS, GFP_ATOMIC, GFP_NOWAIT, 0};
     struct kmem_cache *cache = kmem_cache_create("large", 65536, 0, 0, NULL);
     struct slab_sheaf *sheaf;
     void *object, *objects[20];
 
-    (void)unused;
     assert_int_equal(stook_reclaim_register(reclaim, NULL), 0);
     assert_true(hoard_all() > 8 << 20);
     for (size_t i = 0; i < sizeof(gentle) / sizeof(gentle[0]); i++) {
@@ -106,7 +100,6 @@ static atomic_bool naps;
 /* Gives back what is hoarded once the other one has been without for a while. */
 static void *helper(void *unused)
 {
-    (void)unused;
     while (!atomic_load(&naps))
         usleep(100);
     usleep(20000);
@@ -114,13 +107,12 @@ static void *helper(void *unused)
     return NULL;
 }
 
-static void what_must_not_fail(void **unused)
+TEST(what_must_not_fail)
 {
     const gfp_t must[] = {GFP_KERNEL | __GFP_NOFAIL, GFP_NOFS | __GFP_NOFAIL};
     struct kmem_cache *cache = kmem_cache_create("large", 65536, 0, 0, NULL);
     void *objects[20];
 
-    (void)unused;
     for (int i = 0; i < 8; i++) {
         struct slab_sheaf *sheaf;
         gfp_t gfp = must[i % 2];
@@ -155,13 +147,12 @@ static void what_must_not_fail(void **unused)
 }
 
 /* Nothing is left anywhere: the reserve is, and then what comes back. */
-static void pools_go_on(void **unused)
+TEST(pools_go_on)
 {
     struct kmem_cache *cache = kmem_cache_create("bio", 65536, 0, 0, NULL);
     mempool_t *pool = mempool_create_slab_pool(8, cache);
     void *element[9];
 
-    (void)unused;
     assert_non_null(pool);
     hoard_all();
     while (kmem_cache_alloc(cache, GFP_NOWAIT)) /* the sheaves' too; forgotten */
@@ -179,11 +170,10 @@ static void pools_go_on(void **unused)
 }
 
 /* Shrinking needs no memory; growing fails and leaves the object. */
-static void krealloc_without_memory(void **unused)
+TEST(krealloc_without_memory)
 {
     char *small = kmalloc(8192, GFP_KERNEL), *large = kmalloc(200000, GFP_KERNEL);
 
-    (void)unused;
     small[0] = large[0] = 'k';
     hoard_all();
     while (kmalloc(8192, GFP_NOWAIT)) /* forgotten */
@@ -206,19 +196,4 @@ static void krealloc_without_memory(void **unused)
     hoard_free();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_reclaims),
-        cmocka_unit_test(what_must_not_fail),
-        cmocka_unit_test(pools_go_on),
-        cmocka_unit_test(krealloc_without_memory),
-    };
-
-    if (!getenv("STOOK_ARENA")) { /* read before main(): once more, with little */
-        setenv("STOOK_ARENA", "32M", 1);
-        execl("/proc/self/exe", "test_kmem_memory", NULL);
-        return 1;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_WITH_SETTING("STOOK_ARENA", "32M")

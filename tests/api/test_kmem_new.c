@@ -3,18 +3,13 @@
  * What Linux 7.2's library code asks of stook/kmem.h: allocations by type, buckets, calls without locks in handlers,
  * alignments and nodes of krealloc(), pointers that free themselves, objects that groups are charged for.
  */
+#include "support/test.h"
+
 #include <stook/group.h>
 #include <stook/kmem.h>
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/time.h>
-
-#include <cmocka.h>
 
 struct point {
     uint64_t x, y, z;
@@ -54,11 +49,10 @@ static void dirty(size_t size)
     kfree_bulk(64, objects);
 }
 
-static void objects_by_type(void **unused)
+TEST(objects_by_type)
 {
     struct point *point, *points;
 
-    (void)unused;
     dirty(sizeof(struct point));
     point = kzalloc_obj(struct point);
     assert_non_null(point);
@@ -97,11 +91,10 @@ static void objects_by_type(void **unused)
     assert_null(kvzalloc_objs(*points, SIZE_MAX / 8));
 }
 
-static void objects_with_an_array(void **unused)
+TEST(objects_with_an_array)
 {
     struct row *row;
 
-    (void)unused;
     dirty(sizeof(struct row) + 5 * sizeof(struct point));
     evaluated = 0;
     assert_non_null(row = kzalloc_flex(*row, points, counted(5)));
@@ -132,7 +125,7 @@ static void construct(void *object)
     *(uint64_t *)object = 4711;
 }
 
-static void buckets_are_their_own(void **unused)
+TEST(buckets_are_their_own)
 {
     static const struct {
         size_t size;
@@ -143,7 +136,6 @@ static void buckets_are_their_own(void **unused)
     kmem_buckets *msg = kmem_buckets_create("msg", SLAB_ACCOUNT, 0, 0, NULL);
     void *object, *other;
 
-    (void)unused;
     assert_non_null(msg);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         object = kmem_buckets_alloc(msg, cases[i].size, GFP_KERNEL | __GFP_ZERO);
@@ -180,13 +172,12 @@ static void buckets_are_their_own(void **unused)
     assert_int_equal(kmem_stook_buckets_destroy(NULL), 0);
 }
 
-static void buckets_that_cannot_be(void **unused)
+TEST(buckets_that_cannot_be)
 {
     char name[200];
     kmem_buckets *set;
     uint64_t *object;
 
-    (void)unused;
     errno = 0;
     assert_null(kmem_buckets_create(NULL, 0, 0, 0, NULL));
     assert_int_equal(errno, EINVAL);
@@ -216,12 +207,11 @@ static void buckets_that_cannot_be(void **unused)
 }
 
 /* There is room for five caches of thirteen: the five go as well. */
-static void buckets_without_room(void **unused)
+TEST(buckets_without_room)
 {
     static struct kmem_cache *caches[STOOK_CACHES_MAX];
     unsigned n = 0;
 
-    (void)unused;
     while ((caches[n] = kmem_cache_create("filler", 64, NULL, 0)) != NULL)
         n++;
     assert_int_equal(errno, ENFILE);
@@ -252,7 +242,6 @@ static void handler(int number)
     size_t size = (size_t)(8 << (shots % 10));
     void *object = kmalloc_nolock(size, __GFP_ZERO, NUMA_NO_NODE);
 
-    (void)number;
     if (!object)
         failed++;
     else {
@@ -271,12 +260,11 @@ static void handler(int number)
 }
 
 /* A timer interrupts kmalloc() and kfree() of the same sizes wherever they are. */
-static void in_handlers(void **unused)
+TEST(in_handlers)
 {
     struct sigaction action = {.sa_handler = handler}, old;
     struct itimerval every = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
 
-    (void)unused;
     kfree(kmalloc_nolock(8, 0, NUMA_NO_NODE)); /* the first call of all makes the caches */
     sigaction(SIGALRM, &action, &old);
     setitimer(ITIMER_REAL, &every, NULL);
@@ -304,9 +292,8 @@ static void in_handlers(void **unused)
 
 /* ---- alignments and nodes --------------------------------------------------------------------- */
 
-static void aligned(void **unused)
+TEST(aligned)
 {
-    (void)unused;
     for (size_t align = 1; align <= 2u << 20; align *= 2)
         for (size_t size = 1; size < 3u << 20; size = size * 3 + 1) {
             char *object = krealloc_node_align(NULL, size, align, GFP_KERNEL, NUMA_NO_NODE);
@@ -326,11 +313,10 @@ static void aligned(void **unused)
         }
 }
 
-static void aligned_later(void **unused)
+TEST(aligned_later)
 {
     char *objects[32], *moved;
 
-    (void)unused;
     /* Of 32 objects of 96 bytes some are not aligned to 64. */
     for (int i = 0; i < 32; i++)
         memset(objects[i] = kmalloc(96, GFP_KERNEL), i, 96);
@@ -389,12 +375,11 @@ static struct point *made(bool keep)
     return NULL;
 }
 
-static void freed_at_the_end(void **unused)
+TEST(freed_at_the_end)
 {
     struct point *point;
     int out;
 
-    (void)unused;
     for (int keep = 0; keep < 2; keep++) {
         assert_non_null(scoped = KMEM_CACHE(point, 0));
         point = made(keep);
@@ -424,7 +409,7 @@ static uint64_t usage(struct stook_group group)
     return stat.usage;
 }
 
-static void groups_are_charged(void **unused)
+TEST(groups_are_charged)
 {
     struct stook_group group = stook_group_create("tenant", STOOK_NO_GROUP, STOOK_UNLIMITED), was;
     struct kmem_cache *counted_cache = kmem_cache_create("counted", 200, 0, SLAB_ACCOUNT, NULL);
@@ -432,7 +417,6 @@ static void groups_are_charged(void **unused)
     void *in, *out, *small, *page, *grown;
     uint64_t before;
 
-    (void)unused;
     was = stook_group_enter(group);
     in = kmem_cache_alloc(counted_cache, GFP_KERNEL);
     assert_true(stook_group_same(stook_group_of(in), group));
@@ -481,7 +465,7 @@ static void groups_are_charged(void **unused)
     assert_int_equal(stook_group_destroy(group), 0);
 }
 
-static void at_a_limit(void **unused)
+TEST(at_a_limit)
 {
     struct stook_group group = stook_group_create("tight", STOOK_NO_GROUP, 64 << 10), was;
     struct kmem_cache *cache = kmem_cache_create("tight", 1000, 0, SLAB_ACCOUNT, NULL);
@@ -489,7 +473,6 @@ static void at_a_limit(void **unused)
     void *objects[200], *page, *bulk[8];
     int n = 0;
 
-    (void)unused;
     was = stook_group_enter(group);
     while (n < 200 && (objects[n] = kmem_cache_alloc(cache, GFP_KERNEL)) != NULL)
         n++;
@@ -527,7 +510,7 @@ static void at_a_limit(void **unused)
 /* ---- the bits -------------------------------------------------------------------------------- */
 
 /* What the kernel's trees keep in a gfp_t of theirs: marks above the bits, kinds of locks in the zones. */
-static void bits_of_others(void **unused)
+TEST(bits_of_others)
 {
     const gfp_t all[] = {
         __GFP_DMA,         __GFP_HIGHMEM,        __GFP_DMA32,      __GFP_MOVABLE,
@@ -538,7 +521,6 @@ static void bits_of_others(void **unused)
         __GFP_THISNODE,    __GFP_ACCOUNT,        __GFP_ZEROTAGS,   __GFP_NO_OBJ_EXT};
     gfp_t sum = 0, flags;
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         assert_true(all[i] && !(all[i] & (all[i] - 1)) && !(sum & all[i]));
         sum |= all[i];
@@ -556,24 +538,4 @@ static void bits_of_others(void **unused)
         assert_string_equal(stook_cache_name(stook_cache_of(object)), "kmalloc-64");
         kfree(object);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(objects_by_type),
-        cmocka_unit_test(objects_with_an_array),
-        cmocka_unit_test(buckets_are_their_own),
-        cmocka_unit_test(buckets_that_cannot_be),
-        cmocka_unit_test(buckets_without_room),
-        cmocka_unit_test(in_handlers),
-        cmocka_unit_test(aligned),
-        cmocka_unit_test(aligned_later),
-        cmocka_unit_test(freed_at_the_end),
-        cmocka_unit_test(groups_are_charged),
-        cmocka_unit_test(at_a_limit),
-        cmocka_unit_test(bits_of_others),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

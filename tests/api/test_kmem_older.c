@@ -13,22 +13,15 @@
 #define GFP_KERNEL (__GFP_DIRECT_RECLAIM | __GFP_KSWAPD_RECLAIM | __GFP_IO | __GFP_FS)
 #define GFP_NOWAIT __GFP_KSWAPD_RECLAIM
 #define GFP_ATOMIC (__GFP_ATOMIC | __GFP_KSWAPD_RECLAIM)
+#include "support/test.h"
+
 #include <stook/kmem.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static void bulk_returns_the_number(void **unused)
+TEST(bulk_returns_the_number)
 {
     struct kmem_cache *cache = kmem_cache_create("older", 48, 0, 0, NULL);
     void *objects[40];
 
-    (void)unused;
     assert_int_equal(kmem_cache_alloc_bulk(cache, GFP_KERNEL, 40, objects), 40);
     kmem_cache_free_bulk(cache, 40, objects);
     assert_int_equal(kmem_cache_alloc_bulk(cache, GFP_ATOMIC, 3, objects), 3);
@@ -37,11 +30,10 @@ static void bulk_returns_the_number(void **unused)
     assert_int_equal(stook_cache_destroy(kmem_stook_cache(cache)), 0);
 }
 
-static void kvrealloc_takes_the_old_size(void **unused)
+TEST(kvrealloc_takes_the_old_size)
 {
     char *text = kvmalloc(10, GFP_KERNEL);
 
-    (void)unused;
     memcpy(text, "nine byte", 10);
     text = kvrealloc(text, 10, 20000, GFP_KERNEL);
     assert_non_null(text);
@@ -50,24 +42,13 @@ static void kvrealloc_takes_the_old_size(void **unused)
     kvfree(text);
 }
 
-static void flags_are_the_kernels(void **unused)
+TEST(flags_are_the_kernels)
 {
     char *zeros = kmalloc(200, GFP_ATOMIC | __GFP_ZERO);
 
-    (void)unused;
     assert_false(gfpflags_allow_blocking(GFP_ATOMIC));
     assert_true(gfpflags_allow_blocking(GFP_KERNEL));
     for (int i = 0; i < 200; i++)
         assert_int_equal(zeros[i], 0);
     kfree(zeros);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bulk_returns_the_number),
-        cmocka_unit_test(kvrealloc_takes_the_old_size),
-        cmocka_unit_test(flags_are_the_kernels),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

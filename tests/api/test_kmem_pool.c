@@ -5,26 +5,19 @@
  * is lost or allocated twice; in threads, signal handlers and children.
  */
 #include "support/random.h"
+#include "support/test.h"
 
 #include <stook/kmem.h>
 #include <stook/kmem_private.h>
 
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- elements of the test's own -------------------------------------------------------------- */
 
@@ -60,13 +53,12 @@ static void source_free(void *element, void *data)
     atomic_fetch_sub(&source->out, 1);
 }
 
-static void the_reserve_is_there(void **unused)
+TEST(the_reserve_is_there)
 {
     struct source source = {.allowed = 10};
     mempool_t *pool = mempool_create(4, source_alloc, source_free, &source);
     void *element[10];
 
-    (void)unused;
     assert_non_null(pool);
     assert_int_equal(source.out, 4);
     assert_int_equal(pool->min_nr, 4);
@@ -100,13 +92,12 @@ static void the_reserve_is_there(void **unused)
     mempool_destroy(NULL);
 }
 
-static void who_may_not_wait_is_not_asked_to(void **unused)
+TEST(who_may_not_wait_is_not_asked_to)
 {
     struct source source = {.allowed = 1};
     mempool_t pool;
     void *element;
 
-    (void)unused;
     assert_int_equal(mempool_init(&pool, 1, source_alloc, source_free, &source), 0);
     atomic_store(&source.asked_waiting, 0);
     element = mempool_alloc(&pool, GFP_KERNEL); /* without waiting, then from the reserve */
@@ -123,12 +114,11 @@ static void who_may_not_wait_is_not_asked_to(void **unused)
     assert_int_equal(source.out, 0);
 }
 
-static void cannot_be_filled(void **unused)
+TEST(cannot_be_filled)
 {
     struct source source = {.allowed = 3};
     mempool_t pool;
 
-    (void)unused;
     assert_null(mempool_create(4, source_alloc, source_free, &source));
     assert_int_equal(source.out, 0);
     assert_int_equal(mempool_init(&pool, 4, source_alloc, source_free, &source), -ENOMEM);
@@ -138,13 +128,12 @@ static void cannot_be_filled(void **unused)
     assert_int_equal(source.out, 0);
 }
 
-static void resized(void **unused)
+TEST(resized)
 {
     struct source source = {.allowed = 20};
     mempool_t *pool = mempool_create(4, source_alloc, source_free, &source);
     void *element[20];
 
-    (void)unused;
     assert_int_equal(mempool_resize(pool, 12), 0);
     assert_int_equal(source.out, 12);
     assert_int_equal(pool->min_nr, 12);
@@ -171,7 +160,7 @@ static void resized(void **unused)
 
 /* ---- over caches and kmalloc ----------------------------------------------------------------- */
 
-static void slab_and_kmalloc_pools(void **unused)
+TEST(slab_and_kmalloc_pools)
 {
     struct kmem_cache *cache = kmem_cache_create("bio", 200, 0, 0, NULL);
     mempool_t *slab = mempool_create_slab_pool(16, cache);
@@ -181,7 +170,6 @@ static void slab_and_kmalloc_pools(void **unused)
     mempool_t embedded[2];
     void *element[40];
 
-    (void)unused;
     assert_int_equal(mempool_init_slab_pool(&embedded[0], 2, cache), 0);
     assert_int_equal(mempool_init_kmalloc_pool(&embedded[1], 2, 64), 0);
     for (int i = 0; i < 40; i++) {
@@ -262,11 +250,10 @@ static void crowd(int min, int allowed, const gfp_t *gfp)
 }
 
 /* Fewer elements than threads: those that may wait get one each time. */
-static void who_may_wait_never_fails(void **unused)
+TEST(who_may_wait_never_fails)
 {
     const gfp_t waiting[] = {GFP_KERNEL, GFP_NOIO}, mixed[] = {GFP_NOFS | __GFP_NOFAIL, GFP_ATOMIC};
 
-    (void)unused;
     crowd(1, 1, waiting);
     crowd(2, 2, mixed);
     crowd(3, 1000, waiting);
@@ -289,9 +276,8 @@ static void *waiter_run(void *arg)
 }
 
 /* Also of a pool that keeps none. */
-static void a_free_wakes(void **unused)
+TEST(a_free_wakes)
 {
-    (void)unused;
     for (int min = 0; min < 2; min++) {
         struct source source = {.allowed = 1};
         mempool_t *pool = mempool_create(min, source_alloc, source_free, &source);
@@ -322,7 +308,6 @@ static void handler(int unused)
 {
     int saved = errno, *element = mempool_alloc(common, GFP_ATOMIC);
 
-    (void)unused;
     if (element) {
         if (element[0]++ != 0)
             abort();
@@ -334,7 +319,7 @@ static void handler(int unused)
 }
 
 /* It interrupts every step of the same pool. */
-static void in_handlers(void **unused)
+TEST(in_handlers)
 {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
     const struct itimerspec often = {{0, 30000}, {0, 30000}}, never = {{0, 0}, {0, 0}};
@@ -343,7 +328,6 @@ static void in_handlers(void **unused)
     struct crowd crowd = {.gfp = GFP_ATOMIC, .seed = 1};
     timer_t timer;
 
-    (void)unused;
     common = crowd.pool = mempool_create(2, source_alloc, source_free, &source);
     assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
     assert_int_equal(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
@@ -369,14 +353,13 @@ static void *busy(void *arg)
 }
 
 /* A lock that a thread of the parent held is free in the child. */
-static void in_children(void **unused)
+TEST(in_children)
 {
     struct source source = {.allowed = 40};
     mempool_t *pool = mempool_create(30, source_alloc, source_free, &source);
     const struct rlimit little = {30, 30}; /* seconds */
     pthread_t thread[2];
 
-    (void)unused;
     /* Where programs are emulated fork() of threaded ones hangs; with one thread it is a fork too. */
     int threads = getenv("STOOK_EMULATED") ? 0 : 2;
     atomic_store(&source.allowed, 30); /* all is from the reserve */
@@ -409,12 +392,11 @@ static void in_children(void **unused)
 
 /* ---- bags ------------------------------------------------------------------------------------ */
 
-static void a_bag(void **unused)
+TEST(a_bag)
 {
     struct stook_kmem_bag *bag = stook_kmem_bag_create(2);
     int a, b, c;
 
-    (void)unused;
     assert_int_equal(stook_kmem_bag_limit(bag), 2);
     assert_null(stook_kmem_bag_take(bag));
     assert_int_equal(stook_kmem_bag_put(bag, &a), 1);
@@ -433,22 +415,4 @@ static void a_bag(void **unused)
     assert_int_equal(stook_kmem_bag_limit(bag), 1);
     stook_kmem_bag_destroy(bag);
     stook_kmem_bag_destroy(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_reserve_is_there),
-        cmocka_unit_test(who_may_not_wait_is_not_asked_to),
-        cmocka_unit_test(cannot_be_filled),
-        cmocka_unit_test(resized),
-        cmocka_unit_test(slab_and_kmalloc_pools),
-        cmocka_unit_test(who_may_wait_never_fails),
-        cmocka_unit_test(a_free_wakes),
-        cmocka_unit_test(in_handlers),
-        cmocka_unit_test(in_children),
-        cmocka_unit_test(a_bag),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

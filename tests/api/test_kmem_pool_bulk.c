@@ -4,20 +4,14 @@
  * each other's elements.  Also pools of pages, and pools that are made on a node.
  */
 #include "support/random.h"
+#include "support/test.h"
 
 #include <stook/kmem.h>
 
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 /* Elements of the test's own: at most `allowed` exist at a time. */
 struct source {
@@ -59,13 +53,12 @@ static bool distinct(void *const *elements, int n)
 
 /* ---- one caller ------------------------------------------------------------------------------ */
 
-static void the_function_then_the_reserve(void **unused)
+TEST(the_function_then_the_reserve)
 {
     struct source source = {.allowed = 8};
     mempool_t *pool = mempool_create(5, source_alloc, source_free, &source);
     void *first[5], *element[5];
 
-    (void)unused;
     assert_non_null(pool);
     errno = 7;
     assert_int_equal(mempool_alloc_bulk(pool, first, 3), 0);
@@ -96,13 +89,12 @@ static void the_function_then_the_reserve(void **unused)
     assert_int_equal(source.out, 0);
 }
 
-static void the_reserve_takes_what_it_needs(void **unused)
+TEST(the_reserve_takes_what_it_needs)
 {
     struct source source = {.allowed = 100};
     mempool_t pool;
     void *element[10], *spare[3];
 
-    (void)unused;
     assert_int_equal(mempool_init_node(&pool, 4, source_alloc, source_free, &source, GFP_NOIO, 0),
                      0);
     for (int i = 0; i < 3; i++)
@@ -151,7 +143,7 @@ static void *waiter_run(void *arg)
 }
 
 /* One place after the other becomes free; the caller needs all four at once. */
-static void waits_for_all_of_them(void **unused)
+TEST(waits_for_all_of_them)
 {
     struct source source = {.allowed = 4};
     mempool_t *pool = mempool_create(4, source_alloc, source_free, &source);
@@ -159,7 +151,6 @@ static void waits_for_all_of_them(void **unused)
     void *mine[4];
     pthread_t thread;
 
-    (void)unused;
     assert_int_equal(mempool_alloc_bulk(pool, mine, 4), 0);
     assert_int_equal(pthread_create(&thread, NULL, waiter_run, &waiter), 0);
     for (int i = 0; i < 3; i++) {
@@ -209,11 +200,10 @@ static void *crowd_run(void *arg)
     return NULL;
 }
 
-static void all_get_on(void **unused)
+TEST(all_get_on)
 {
     const int allowed[] = {RESERVE, RESERVE + 2, 1000};
 
-    (void)unused;
     for (size_t round = 0; round < sizeof(allowed) / sizeof(allowed[0]); round++) {
         struct source source = {.allowed = allowed[round]};
         mempool_t *pool = mempool_create(RESERVE, source_alloc, source_free, &source);
@@ -235,13 +225,12 @@ static void all_get_on(void **unused)
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-static void pages(void **unused)
+TEST(pages)
 {
     mempool_t *pool = mempool_create_page_pool(3, 2), embedded;
     struct page *page[8], *alone;
     char *bytes;
 
-    (void)unused;
     assert_non_null(pool);
     for (int i = 0; i < 8; i++) {
         assert_non_null(page[i] = mempool_alloc(pool, GFP_KERNEL));
@@ -268,17 +257,4 @@ static void pages(void **unused)
     assert_null(alloc_pages(GFP_KERNEL, 11)); /* beyond the kernel's orders */
     assert_null(mempool_create_page_pool(1, 11));
     assert_null(mempool_create_page_pool(1, -1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_function_then_the_reserve),
-        cmocka_unit_test(the_reserve_takes_what_it_needs),
-        cmocka_unit_test(waits_for_all_of_them),
-        cmocka_unit_test(all_get_on),
-        cmocka_unit_test(pages),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,10 @@
  * delays grace periods at random; type-stable caches; destroying a cache right after.
  */
 #include "support/delayed_rcu.h"
+#include "support/test.h"
 
 #include <stook/kmem.h>
 #include <stook/kmem_rcu_head.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 enum { CELLS = 32, READERS = 2, ROUNDS = 3000 };
 
@@ -29,7 +24,6 @@ static _Atomic uint64_t looked;
 
 static int setup(void **unused)
 {
-    (void)unused;
     if (delayed_use() != 0)
         return -1;
     nodes = kmem_cache_create("node", sizeof(struct node) + 20, 0, 0, NULL);
@@ -40,7 +34,6 @@ static int teardown(void **unused)
 {
     int result = stook_cache_destroy(kmem_stook_cache(nodes)); /* waits for what was deferred */
 
-    (void)unused;
     delayed_end();
     return result;
 }
@@ -81,13 +74,12 @@ static void *reader(void *seed)
     return NULL;
 }
 
-static void under_readers(void **unused)
+TEST(under_readers)
 {
     pthread_t thread[READERS];
     uint64_t random = 3;
     struct node *node;
 
-    (void)unused;
     for (uintptr_t i = 0; i < READERS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, reader, (void *)i), 0);
     for (uint64_t i = 0; i < ROUNDS || atomic_load(&looked) < ROUNDS; i++) {
@@ -115,11 +107,10 @@ static void under_readers(void **unused)
     assert_int_equal(kmem_cache_shrink(nodes), 0);
 }
 
-static void stays_until_then(void **unused)
+TEST(stays_until_then)
 {
     struct node *small = make(2), *large = make(5), *none = NULL;
 
-    (void)unused;
     delayed_register();
     delayed_read_lock();
     kfree_rcu(small, rcu);
@@ -136,13 +127,12 @@ static void stays_until_then(void **unused)
     kvfree_rcu_barrier();
 }
 
-static void type_stable(void **unused)
+TEST(type_stable)
 {
     struct kmem_cache *stable = KMEM_CACHE(node, SLAB_TYPESAFE_BY_RCU | SLAB_PANIC);
     void *objects[500];
     struct node *node;
 
-    (void)unused;
     delayed_read_lock();
     assert_true(kmem_cache_alloc_bulk(stable, GFP_KERNEL | __GFP_ZERO, 500, objects));
     for (int i = 0; i < 500; i++)
@@ -158,9 +148,8 @@ static void type_stable(void **unused)
     kmem_cache_destroy(stable);
 }
 
-static void destroyed_right_after(void **unused)
+TEST(destroyed_right_after)
 {
-    (void)unused;
     for (int i = 0; i < 20; i++) {
         struct kmem_cache *cache = kmem_cache_create("short", 64, 0, 0, NULL);
         for (int k = 0; k < 50; k++) {
@@ -173,12 +162,5 @@ static void destroyed_right_after(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(under_readers),
-        cmocka_unit_test(stays_until_then),
-        cmocka_unit_test(type_stable),
-        cmocka_unit_test(destroyed_right_after),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return tests_run(setup, teardown);
 }

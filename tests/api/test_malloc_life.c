@@ -7,17 +7,12 @@
  */
 #include "support/malloc_crowd.h"
 #include "support/scale.h"
+#include "support/test.h"
 
-#include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static void *early;
 
@@ -27,9 +22,8 @@ static __attribute__((constructor)) void before_main(void)
     calls_fill(early, 0, 12345, 3);
 }
 
-static void test_a_constructor_allocated(void **state)
+TEST(test_a_constructor_allocated)
 {
-    (void)state;
     assert_non_null(early);
     assert_true(calls_holds(early, 12345, 3));
     t_free(early);
@@ -66,9 +60,8 @@ static void *short_life(void *arg)
     return arg;
 }
 
-static void test_thread_specific_destructors(void **state)
+TEST(test_thread_specific_destructors)
 {
-    (void)state;
     assert_int_equal(pthread_key_create(&key, destruct), 0);
     for (int i = 0; i < 20; i++) {
         pthread_t thread;
@@ -94,12 +87,11 @@ static void at_exit(void)
     CHECK(write(STDOUT_FILENO, "", 0) == 0);
 }
 
-static void test_exit_handlers(void **state)
+TEST(test_exit_handlers)
 {
     int status;
     pid_t pid;
 
-    (void)state;
     late = t_malloc(5000);
     calls_fill(late, 0, 5000, 5);
     pid = fork();
@@ -145,13 +137,12 @@ static __attribute__((constructor(101))) void register_early(void)
     pthread_atfork(handler_work, handler_work, handler_work);
 }
 
-static void test_fork_handlers_may_allocate(void **state)
+TEST(test_fork_handlers_may_allocate)
 {
     static struct crowd crowd = {.largest = 100000};
     pthread_t thread[8];
     int status;
 
-    (void)state;
     pthread_atfork(handler_work, handler_work, handler_work);
     for (int i = 0; i < 8; i++)
         pthread_create(&thread[i], NULL, crowd_member, &crowd);
@@ -189,7 +180,6 @@ static void on_tick(int signal)
     int i = atomic_fetch_add(&ticks, 1);
     void *p = atomic_exchange(&box[i % 64], NULL);
 
-    (void)signal;
     t_free(p);
     p = t_malloc((size_t)(i % 5) * 20000 + 40);
     if (p) { /* NULL is an answer where it interrupted malloc itself */
@@ -200,14 +190,13 @@ static void on_tick(int signal)
     errno = saved;
 }
 
-static void test_signal_handlers(void **state)
+TEST(test_signal_handlers)
 {
     struct sigaction action = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
     struct itimerval every = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
     struct mallinfo2 before, after;
     uint64_t random = 99;
 
-    (void)state;
     t_malloc_trim(0);
     before = t_mallinfo2();
     sigaction(SIGALRM, &action, NULL);
@@ -230,17 +219,4 @@ static void test_signal_handlers(void **state)
     /* Nothing is lost: the work that handlers deferred was done. */
     assert_int_equal(after.hblks, before.hblks);
     assert_true(after.uordblks <= before.uordblks + 4096);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_constructor_allocated),
-        cmocka_unit_test(test_thread_specific_destructors),
-        cmocka_unit_test(test_exit_handlers),
-        cmocka_unit_test(test_fork_handlers_may_allocate),
-        cmocka_unit_test(test_signal_handlers),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

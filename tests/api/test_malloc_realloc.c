@@ -3,12 +3,7 @@
 /* needs: malloc */
 /* realloc keeps contents across every boundary: classes, runs, blocks, spans, in both directions. */
 #include "support/malloc_calls.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 enum { MIB = 1 << 20 };
 
@@ -25,12 +20,11 @@ static void *resize(void *p, size_t had, size_t size, uint64_t seed)
     return p;
 }
 
-static void test_across_all_boundaries(void **state)
+TEST(test_across_all_boundaries)
 {
     static const size_t edges[] = {1, 16, 512, 2048, 32768, 65536, MIB, 2 * MIB, 4 * MIB, 6 * MIB};
     enum { EDGES = sizeof(edges) / sizeof(edges[0]) };
 
-    (void)state;
     for (int i = 0; i < EDGES; i++)
         for (int k = 0; k < EDGES; k++)
             for (int side = -1; side <= 1; side++) {
@@ -43,12 +37,11 @@ static void test_across_all_boundaries(void **state)
             }
 }
 
-static void test_small_steps_up_and_down(void **state)
+TEST(test_small_steps_up_and_down)
 {
     void *p = t_malloc(1);
     size_t had = 1;
 
-    (void)state;
     calls_fill(p, 0, had, 7);
     for (size_t size = 1; size < 9 * MIB; size += size / 9 + 1) {
         p = resize(p, had, size, 7);
@@ -63,14 +56,13 @@ static void test_small_steps_up_and_down(void **state)
 }
 
 /* Others in the way force moves; their contents must not suffer. */
-static void test_among_neighbours(void **state)
+TEST(test_among_neighbours)
 {
     enum { N = 40 };
     void *p[N];
     size_t had[N];
     uint64_t random = 88172645463325252u;
 
-    (void)state;
     for (int i = 0; i < N; i++) {
         had[i] = 1000;
         p[i] = t_malloc(had[i]);
@@ -89,12 +81,11 @@ static void test_among_neighbours(void **state)
     }
 }
 
-static void test_a_growing_object_does_not_move_each_time(void **state)
+TEST(test_a_growing_object_does_not_move_each_time)
 {
     void *p = t_malloc(40000), *wall;
     int moves = 0, steps = 0;
 
-    (void)state;
     for (size_t size = 40000; size < 8 * MIB; size += 4096, steps++) {
         void *before = p;
         p = t_realloc(p, size);
@@ -108,13 +99,12 @@ static void test_a_growing_object_does_not_move_each_time(void **state)
     t_free(p);
 }
 
-static void test_what_shrinks_gives_back(void **state)
+TEST(test_what_shrinks_gives_back)
 {
     struct mallinfo2 info;
     void *p;
     size_t before;
 
-    (void)state;
     if (getenv("STOOK_EMULATED"))
         skip(); /* qemu forgets the range that MREMAP_DONTUNMAP leaves mapped */
     p = t_malloc(20 * MIB);
@@ -127,17 +117,4 @@ static void test_what_shrinks_gives_back(void **state)
     p = t_realloc(p, 100);
     assert_true(t_malloc_usable_size(p) < 200);
     t_free(p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_across_all_boundaries),
-        cmocka_unit_test(test_small_steps_up_and_down),
-        cmocka_unit_test(test_among_neighbours),
-        cmocka_unit_test(test_a_growing_object_does_not_move_each_time),
-        cmocka_unit_test(test_what_shrinks_gives_back),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

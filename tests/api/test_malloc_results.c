@@ -6,17 +6,10 @@
  * documents them.
  */
 #include "support/malloc_calls.h"
+#include "support/test.h"
 
 #include <stook/kmalloc.h>
 #include <stook/tag.h>
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 static const size_t sizes[] = {
     1,       8,       15,    16,    17,    24,     100,     512,           513,     1024,
@@ -24,9 +17,8 @@ static const size_t sizes[] = {
     5000000, 33 << 20};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
-static void test_every_size_is_usable_and_aligned(void **state)
+TEST(test_every_size_is_usable_and_aligned)
 {
-    (void)state;
     for (int i = 0; i < SIZES; i++) {
         void *p = t_malloc(sizes[i]);
         assert_non_null(p);
@@ -38,9 +30,8 @@ static void test_every_size_is_usable_and_aligned(void **state)
     }
 }
 
-static void test_the_usable_size_is_usable(void **state)
+TEST(test_the_usable_size_is_usable)
 {
-    (void)state;
     for (size_t size = 1; size < 40000; size += 37) {
         char *p = t_malloc(size), *q = t_malloc(size);
         memset(p, 1, t_malloc_usable_size(p));
@@ -55,9 +46,8 @@ static void test_the_usable_size_is_usable(void **state)
 }
 
 /* free() takes objects of stook_kmalloc(), which hands the same object out again and knows nothing of malloc's marks. */
-static void test_objects_of_kmalloc(void **state)
+TEST(test_objects_of_kmalloc)
 {
-    (void)state;
     for (size_t size = 8; size <= 512; size *= 2)
         for (unsigned i = 0; i < 100; i++) {
             void *p = stook_kmalloc(size, 0);
@@ -66,7 +56,7 @@ static void test_objects_of_kmalloc(void **state)
         }
 }
 
-static void test_zero_bytes_are_a_unique_object(void **state)
+TEST(test_zero_bytes_are_a_unique_object)
 {
     void *p[] = {t_malloc(0),        t_malloc(0),
                  t_calloc(0, 5),     t_calloc(5, 0),
@@ -74,7 +64,6 @@ static void test_zero_bytes_are_a_unique_object(void **state)
                  t_memalign(64, 0),  t_valloc(0),
                  t_pvalloc(0),       t_reallocarray(NULL, 0, 7)};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(p) / sizeof(p[0]); i++) {
         assert_non_null(p[i]);
         for (size_t k = 0; k < i; k++)
@@ -84,9 +73,8 @@ static void test_zero_bytes_are_a_unique_object(void **state)
         t_free(p[i]);
 }
 
-static void test_free_of_null_and_errno(void **state)
+TEST(test_free_of_null_and_errno)
 {
-    (void)state;
     errno = 77;
     t_free(NULL);
     t_free_sized(NULL, 0);
@@ -109,12 +97,11 @@ static void test_free_of_null_and_errno(void **state)
         assert_int_equal(errno, ENOMEM);                                                           \
     } while (0)
 
-static void test_too_much_is_enomem(void **state)
+TEST(test_too_much_is_enomem)
 {
     static const size_t huge[] = {(size_t)PTRDIFF_MAX + 1, SIZE_MAX, SIZE_MAX - 4096, SIZE_MAX / 2,
                                   (size_t)1 << 62};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(huge) / sizeof(huge[0]); i++) {
         ASSERT_ENOMEM(t_malloc(huge[i]));
         ASSERT_ENOMEM(t_calloc(1, huge[i]));
@@ -133,9 +120,8 @@ static void test_too_much_is_enomem(void **state)
     ASSERT_ENOMEM(t_memalign((size_t)1 << 63, 10));
 }
 
-static void test_what_cannot_grow_stays(void **state)
+TEST(test_what_cannot_grow_stays)
 {
-    (void)state;
     for (int i = 0; i < SIZES; i++) {
         void *p = t_malloc(sizes[i]);
         calls_fill(p, 0, sizes[i], (uint64_t)i);
@@ -147,9 +133,8 @@ static void test_what_cannot_grow_stays(void **state)
     }
 }
 
-static void test_realloc_to_zero_frees(void **state)
+TEST(test_realloc_to_zero_frees)
 {
-    (void)state;
     for (int i = 0; i < SIZES; i++) {
         assert_null(t_realloc(t_malloc(sizes[i]), 0));
         assert_null(t_reallocarray(t_malloc(sizes[i]), 0, 8));
@@ -166,12 +151,11 @@ static void test_realloc_to_zero_frees(void **state)
         t_free(again[i]);
 }
 
-static void test_bad_alignments_are_einval(void **state)
+TEST(test_bad_alignments_are_einval)
 {
     static const size_t bad[] = {0, 3, 5, 12, 24, 48, 100, 4095, 6 << 20};
     void *unset = (void *)(uintptr_t)0x1234, *p = unset;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         errno = 0;
         assert_null(t_aligned_alloc(bad[i], 64));
@@ -204,11 +188,10 @@ static void test_bad_alignments_are_einval(void **state)
     assert_ptr_equal(p, unset);
 }
 
-static void test_every_alignment(void **state)
+TEST(test_every_alignment)
 {
     static const size_t lengths[] = {0, 1, 8, 24, 100, 1000, 4096, 5000, 40000, 1 << 20, 3 << 20};
 
-    (void)state;
     for (size_t align = 8; align <= 4 << 20; align *= 2) {
         for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
             void *p[6] = {t_aligned_alloc(align, lengths[i]), t_memalign(align, lengths[i]), NULL,
@@ -230,11 +213,10 @@ static void test_every_alignment(void **state)
     }
 }
 
-static void test_whole_pages(void **state)
+TEST(test_whole_pages)
 {
     void *p = t_valloc(100), *q = t_pvalloc(4097);
 
-    (void)state;
     assert_int_equal((uintptr_t)p % 4096, 0);
     assert_int_equal((uintptr_t)q % 4096, 0);
     assert_true(t_malloc_usable_size(q) >= 8192);
@@ -250,9 +232,8 @@ static int all_zero(const unsigned char *p, size_t size)
     return 1;
 }
 
-static void test_calloc_is_zero_after_dirty_reuse(void **state)
+TEST(test_calloc_is_zero_after_dirty_reuse)
 {
-    (void)state;
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < SIZES; i++) {
             void *p[4];
@@ -272,13 +253,12 @@ static void test_calloc_is_zero_after_dirty_reuse(void **state)
     }
 }
 
-static void test_mallinfo_sees_what_is_held(void **state)
+TEST(test_mallinfo_sees_what_is_held)
 {
     struct mallinfo2 before = t_mallinfo2(), small, large, after;
     static void *p[1000];
     void *big;
 
-    (void)state;
     for (int i = 0; i < 1000; i++)
         p[i] = t_malloc(256);
     small = t_mallinfo2();
@@ -297,12 +277,11 @@ static void test_mallinfo_sees_what_is_held(void **state)
     assert_true((size_t)t_mallinfo().arena == after.arena);
 }
 
-static void test_trim_gives_back(void **state)
+TEST(test_trim_gives_back)
 {
     static void *p[20000];
     struct mallinfo2 before, after;
 
-    (void)state;
     for (int i = 0; i < 20000; i++) {
         p[i] = t_malloc(500);
         memset(p[i], 1, 500);
@@ -317,12 +296,11 @@ static void test_trim_gives_back(void **state)
     assert_true(after.arena <= before.arena);
 }
 
-static void test_options_and_info(void **state)
+TEST(test_options_and_info)
 {
     char text[4096] = "";
     FILE *stream = fmemopen(text, sizeof(text), "w");
 
-    (void)state;
     assert_int_equal(t_mallopt(M_TRIM_THRESHOLD, 1 << 20), 1);
     assert_int_equal(t_mallopt(M_ARENA_MAX, 2), 1);
     assert_int_equal(t_mallopt(M_CHECK_ACTION, 3), 1);
@@ -345,12 +323,11 @@ CALLS_BYTES static bool all_bytes(const void *object, size_t from, size_t size, 
 }
 
 /* M_PERTURB: what is handed out has the complement, what is freed the byte; calloc gives zeros. */
-static void test_perturb_fills(void **state)
+TEST(test_perturb_fills)
 {
     static const size_t filled[] = {1, 16, 100, 3000, 32768, 40000, 3000000};
     void *volatile freed;
 
-    (void)state;
     if (getenv("STOOK_DEBUG"))
         skip();                                       /* what is freed is poisoned instead */
     assert_int_equal(t_mallopt(M_PERTURB, 0x15a), 1); /* the low byte alone */
@@ -389,9 +366,8 @@ static uint64_t counted_allocs(void)
 }
 
 /* The fast path stays closed until the last reason is gone: every call is counted meanwhile. */
-static void test_perturb_beside_tags(void **state)
+TEST(test_perturb_beside_tags)
 {
-    (void)state;
     assert_int_equal(stook_tags_enable(NULL, 1), 0);
     for (int i = 0; i < 3; i++) {
         uint64_t before = counted_allocs();
@@ -404,7 +380,7 @@ static void test_perturb_beside_tags(void **state)
 }
 
 /* To the stream, wherever that goes. */
-static void test_stats_go_to_the_stream(void **state)
+TEST(test_stats_go_to_the_stream)
 {
 #ifdef __GLIBC__ /* musl's stderr is a constant */
     FILE *before = stderr;
@@ -422,31 +398,4 @@ static void test_stats_go_to_the_stream(void **state)
 #else
     skip();
 #endif
-    (void)state;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_size_is_usable_and_aligned),
-        cmocka_unit_test(test_the_usable_size_is_usable),
-        cmocka_unit_test(test_objects_of_kmalloc),
-        cmocka_unit_test(test_zero_bytes_are_a_unique_object),
-        cmocka_unit_test(test_free_of_null_and_errno),
-        cmocka_unit_test(test_too_much_is_enomem),
-        cmocka_unit_test(test_what_cannot_grow_stays),
-        cmocka_unit_test(test_realloc_to_zero_frees),
-        cmocka_unit_test(test_bad_alignments_are_einval),
-        cmocka_unit_test(test_every_alignment),
-        cmocka_unit_test(test_whole_pages),
-        cmocka_unit_test(test_calloc_is_zero_after_dirty_reuse),
-        cmocka_unit_test(test_mallinfo_sees_what_is_held),
-        cmocka_unit_test(test_trim_gives_back),
-        cmocka_unit_test(test_options_and_info),
-        cmocka_unit_test(test_perturb_fills),
-        cmocka_unit_test(test_perturb_beside_tags),
-        cmocka_unit_test(test_stats_go_to_the_stream),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,10 +2,8 @@
 /* link: malloc */
 /* needs: preload */
 /* Every C++ operator new and delete: who serves it, what it answers, what happens without memory. */
-#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
-#include <csetjmp>
 #include <cstdlib>
 #include <cstring>
 #include <malloc.h>
@@ -14,13 +12,10 @@
 #include <string>
 #include <vector>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "support/test.h"
 
 namespace
 {
-
 constexpr std::size_t too_much = std::size_t{1} << 62;
 using plain_new = void *(*)(std::size_t);
 /* Through volatile pointers: a compiler may leave out a pair of new and delete. */
@@ -37,7 +32,7 @@ bool ours(void *p, std::size_t size, std::size_t align)
     return malloc_usable_size(p) >= size;
 }
 
-void test_plain_and_array(void **)
+TEST(test_plain_and_array)
 {
     for (std::size_t size : {0, 1, 16, 100, 5000, 40000, 3 << 20}) {
         void *p = new_plain(size), *q = new_array(size);
@@ -58,7 +53,7 @@ void test_plain_and_array(void **)
     ::operator delete (nullptr, std::size_t{5});
 }
 
-void test_aligned(void **)
+TEST(test_aligned)
 {
     for (std::size_t align = 1; align <= std::size_t{4} << 20; align *= 4) {
         for (std::size_t size : {0, 1, 100, 5000, 100000}) {
@@ -88,7 +83,7 @@ template <typename Call> bool throws_bad_alloc(Call call)
     return false;
 }
 
-void test_without_memory_they_throw(void **)
+TEST(test_without_memory_they_throw)
 {
     auto a = std::align_val_t{64};
 
@@ -121,7 +116,7 @@ void throw_something_else()
     throw std::runtime_error("from the handler");
 }
 
-void test_the_handler_is_called_until_it_gives_up(void **)
+TEST(test_the_handler_is_called_until_it_gives_up)
 {
     handled = 0;
     std::set_new_handler(give_up_after_three);
@@ -133,7 +128,7 @@ void test_the_handler_is_called_until_it_gives_up(void **)
     assert_int_equal(handled, 3);
 }
 
-void test_a_handler_that_throws(void **)
+TEST(test_a_handler_that_throws)
 {
     auto a = std::align_val_t{128};
 
@@ -166,7 +161,7 @@ struct alignas(256) Wide {
 };
 int Wide::destroyed;
 
-void test_expressions_and_containers(void **)
+TEST(test_expressions_and_containers)
 {
     std::vector<std::string> words;
     Wide *one = new Wide, *many = new Wide[7];
@@ -183,17 +178,3 @@ void test_expressions_and_containers(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_and_array),
-        cmocka_unit_test(test_aligned),
-        cmocka_unit_test(test_without_memory_they_throw),
-        cmocka_unit_test(test_the_handler_is_called_until_it_gives_up),
-        cmocka_unit_test(test_a_handler_that_throws),
-        cmocka_unit_test(test_expressions_and_containers),
-    };
-
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -6,22 +6,15 @@
  * exec, vfork and _exit, system, popen, fork and exec.  Those children share the parent's memory
  * for a moment and may only exec or exit; nothing of the parent's objects changes by it.
  */
+#include "support/test.h"
+
 #include <stook/inline.h>
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* LEAST: what each thread does even where it first runs when all programs are through. */
 enum { THREADS = 4, HELD = 600, SIZE = 128, EACH = 40, LEAST = 5000 };
@@ -138,9 +131,8 @@ static int by_fork_exec(void)
     return wait_for(child);
 }
 
-static void test_programs_are_started(void **state)
+TEST(test_programs_are_started)
 {
-    (void)state;
     static const struct {
         int (*start)(void);
         const char *name;
@@ -179,11 +171,4 @@ static void test_programs_are_started(void **state)
     assert_int_equal(atomic_load(&errors), 0);
     assert_true(atomic_load(&operations) >= (uint64_t)THREADS * LEAST);
     assert_int_equal(stook_cache_destroy(cache), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_programs_are_started)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,17 +6,9 @@
  * STOOK_HARDEN=tokens: malloc's objects of different calls share no slab.
  */
 #include "support/environment.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 enum { PLACES = 16 };
 
@@ -42,12 +34,11 @@ static struct stook_cache *cache_of(const void *object)
 EACH(PLACE)
 
 /* malloc itself: each of many calls has objects of one cache, and they are spread over partitions. */
-static void by_place(void **state)
+TEST(by_place)
 {
     struct stook_cache *caches[PLACES], *seen[PLACES];
     unsigned different = 0;
 
-    (void)state;
 #define AT(n)                                                                                      \
     for (unsigned i = 0; i < 50; i++) {                                                            \
         void *object = place_##n();                                                                \
@@ -67,11 +58,4 @@ static void by_place(void **state)
     assert_in_range(different, 4, PLACES);
 }
 
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(by_place)};
-
-    (void)argc;
-    environment_need("STOOK_HARDEN", "tokens", argv);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_WITH_SETTING("STOOK_HARDEN", "tokens")

@@ -6,17 +6,12 @@
  * cache can be destroyed, so none is lost.
  */
 #include "support/rseq_registration.h"
+#include "support/test.h"
 
 #include <stook/inline.h>
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 enum { THREADS = 6, UNREGISTERED = 3, CACHES = 3, HELD = 500, EXCHANGE = 64, ROUNDS = 400000 };
 
@@ -31,7 +26,6 @@ struct object {
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     atomic_init(&((struct object *)object)->owner, 0);
 }
 
@@ -97,9 +91,8 @@ static void *worker(void *arg)
     return NULL;
 }
 
-static void test_unregistered_threads(void **state)
+TEST(test_unregistered_threads)
 {
-    (void)state;
     struct stook_cache_args args = {.size = sizeof(args), .ctor = construct};
     pthread_t threads[THREADS];
 
@@ -123,11 +116,4 @@ static void test_unregistered_threads(void **state)
         assert_int_equal(stook_cache_destroy(caches[c]), 0);
     }
     assert_int_equal(atomic_load(&errors), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_unregistered_threads)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

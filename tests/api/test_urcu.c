@@ -7,24 +7,15 @@
  * handlers, and a fork with liburcu's own handlers.
  */
 #include "support/must.h"
-#include "support/child.h"
 #include "support/random.h"
+#include "support/test.h"
 
 #include <stook/rcu.h>
 #include <stook/urcu.h>
 
-#include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,8 +28,6 @@
 extern void urcu_qsbr_call_rcu_before_fork(void);
 extern void urcu_qsbr_call_rcu_after_fork_parent(void);
 extern void urcu_qsbr_call_rcu_after_fork_child(void);
-
-#include <cmocka.h>
 
 enum { THREADS = 3, MEMBERS = 64, TURNS = 20000, WORDS = 8, TYPE = 0x57ab1e };
 
@@ -123,7 +112,6 @@ static atomic_bool done;
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     memset(object, 0, sizeof(struct stable));
     atomic_init(&((struct stable *)object)->type, TYPE);
 }
@@ -177,7 +165,6 @@ static void on_signal(int signal)
 {
     int saved = errno; /* of an allocation that failed */
 
-    (void)signal;
     for (int i = 0; i < 30; i++) {
         void *object = stook_alloc(members, STOOK_SIGNAL_SAFE);
         stook_free_rcu(members, object);
@@ -338,22 +325,12 @@ static void each(const struct flavour *flavour)
     assert_true(child_passed(&child));
 }
 
-static void flavour_memb(void **unused)
+TEST(flavour_memb)
 {
-    (void)unused;
     each(&memb);
 }
 
-static void flavour_qsbr(void **unused)
+TEST(flavour_qsbr)
 {
-    (void)unused;
     each(&qsbr);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(flavour_memb),
-                                       cmocka_unit_test(flavour_qsbr)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

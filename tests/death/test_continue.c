@@ -9,23 +9,11 @@
 
 #include "base/settings.h"
 #include "support/make.h"
-#include "support/child.h"
+#include "support/test.h"
 
 #include <stook/debug.h>
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MANY = 2000 };
 
@@ -188,7 +176,7 @@ static int run(void *arg)
     return ((int (*)(void))arg)();
 }
 
-static void each(void **unused)
+TEST(each)
 {
     static const unsigned flags[] = {0,
                                      STOOK_CACHE_NOSHEAF,
@@ -200,7 +188,6 @@ static void each(void **unused)
     static struct child child;
     unsigned failed = 0;
 
-    (void)unused;
     for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++)
         for (size_t f = 0; f < sizeof(flags) / sizeof(flags[0]); f++)
             for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
@@ -213,11 +200,4 @@ static void each(void **unused)
                 failed++;
             }
     assert_int_equal(failed, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

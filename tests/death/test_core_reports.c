@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native */
-/*
- * What the library says before it aborts, against golden/NAME: a pattern of fnmatch(3), with * for
- * addresses.  Each case runs in a child.  STOOK_TEST_UPDATE=1 prints what is said instead.
- */
+/* What the library says before it aborts, against golden/NAME: support/golden.h. */
 #include "kmalloc/private.h"
 #include "support/make.h"
-#include "support/child.h"
+#include "support/golden.h"
+#include "support/test.h"
 
 #include "base/context.h"
 #include "base/lock.h"
@@ -15,20 +13,7 @@
 #include <stook/inline.h>
 #include <stook/stook.h>
 
-#include <errno.h>
-#include <fnmatch.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-
-#include <cmocka.h>
-
-#include "support/golden.h"
 
 static void *take(struct stook_cache *cache)
 {
@@ -41,7 +26,7 @@ static void *take(struct stook_cache *cache)
 
 /* ---- the cases: each ends in a report ------------------------------------------------------- */
 
-static void foreign_pointer(void)
+DEATH(foreign_pointer, SIGABRT)
 {
     int on_the_stack;
     void *volatile pointer = &on_the_stack;
@@ -50,7 +35,7 @@ static void foreign_pointer(void)
 }
 
 /* A sheaf takes it unseen where the fast path does; nothing past the sheaf does. */
-static void foreign_pointer_in_sheaf(void)
+DEATH(foreign_pointer_in_sheaf, SIGABRT)
 {
     struct stook_cache *cache = make("trees", 64, 0);
     int on_the_stack;
@@ -61,21 +46,21 @@ static void foreign_pointer_in_sheaf(void)
     stook_cache_shrink(cache);
 }
 
-static void interior_pointer(void)
+DEATH(interior_pointer, SIGABRT)
 {
     struct stook_cache *cache = make("trees", 64, STOOK_CACHE_NOSHEAF);
 
     stook_free(cache, (char *)take(cache) + 24);
 }
 
-static void wrong_cache(void)
+DEATH(wrong_cache, SIGABRT)
 {
     struct stook_cache *trees = make("trees", 64, STOOK_CACHE_NOSHEAF);
 
     stook_free(make("leaves", 64, STOOK_CACHE_NOSHEAF), take(trees));
 }
 
-static void wrong_cache_in_sheaf(void)
+DEATH(wrong_cache_in_sheaf, SIGABRT)
 {
     struct stook_cache *trees = make("trees", 64, 0), *leaves = make("leaves", 64, 0);
     void *object = take(trees);
@@ -86,14 +71,14 @@ static void wrong_cache_in_sheaf(void)
 }
 
 /* At once, by a cache with debug flags, which goes on, and by a hardened one. */
-static void wrong_cache_debug(void)
+DEATH(wrong_cache_debug, 0)
 {
     struct stook_cache *trees = make("trees", 64, STOOK_CACHE_DEBUG_CHECKS);
 
     stook_free(make("leaves", 64, STOOK_CACHE_DEBUG_CHECKS), take(trees));
 }
 
-static void wrong_cache_hardened(void)
+DEATH(wrong_cache_hardened, SIGABRT)
 {
     struct stook_cache *trees = make("trees", 64, STOOK_CACHE_ZERO_ON_FREE);
     void *objects[] = {take(trees)};
@@ -101,7 +86,7 @@ static void wrong_cache_hardened(void)
     stook_free_bulk(make("leaves", 64, STOOK_CACHE_ZERO_ON_FREE), 1, objects);
 }
 
-static void double_free_of_the_last(void)
+DEATH(double_free_of_the_last, SIGABRT)
 {
     struct stook_cache *cache = make("trees", 64, STOOK_CACHE_NOSHEAF);
     void *object = take(cache);
@@ -110,7 +95,7 @@ static void double_free_of_the_last(void)
     stook_free(cache, object);
 }
 
-static void double_free_in_bulk(void)
+DEATH(double_free_in_bulk, SIGABRT)
 {
     struct stook_cache *cache = make("trees", 64, STOOK_CACHE_NOSHEAF);
     void *first = take(cache), *objects[] = {take(cache), first, first};
@@ -119,7 +104,7 @@ static void double_free_in_bulk(void)
 }
 
 /* Free in its slab for long; the slab's count would not notice. */
-static void double_free_at_rest(void)
+DEATH(double_free_at_rest, SIGABRT)
 {
     struct stook_cache *cache = make("trees", 64, STOOK_CACHE_NOSHEAF);
     void *object = take(cache);
@@ -131,7 +116,7 @@ static void double_free_at_rest(void)
 }
 
 /* The same where marks are bytes, since free objects hold their links. */
-static void double_free_of_small(void)
+DEATH(double_free_of_small, SIGABRT)
 {
     struct stook_cache *cache = make("motes", 16, STOOK_CACHE_NOSHEAF);
     void *object = take(cache);
@@ -142,7 +127,7 @@ static void double_free_of_small(void)
 }
 
 /* A whole slab's objects at once, the last in place of the first: there are as many as it has. */
-static void double_free_of_whole_slab(void)
+DEATH(double_free_of_whole_slab, SIGABRT)
 {
     struct stook_cache *cache = make("trees", 64, STOOK_CACHE_NOSHEAF);
     void *objects[32767];
@@ -155,7 +140,7 @@ static void double_free_of_whole_slab(void)
 }
 
 /* With sheaves both copies go in; each return of a whole sheaf is checked. */
-static void double_free_in_sheaves(void)
+DEATH(double_free_in_sheaves, SIGABRT)
 {
     struct stook_cache *cache = make("trees", 64, 0);
     void *objects[500];
@@ -170,7 +155,7 @@ static void double_free_in_sheaves(void)
 /* ---- hardened caches ------------------------------------------------------------------------- */
 
 /* p q p, the objects being in quarantine. */
-static void quarantine_double_free(void)
+DEATH(quarantine_double_free, SIGABRT)
 {
     struct stook_cache *cache = make("trees", 64, STOOK_CACHE_QUARANTINE);
     void *object = take(cache), *other = take(cache);
@@ -181,7 +166,7 @@ static void quarantine_double_free(void)
 }
 
 /* It has left the quarantine, and is in a sheaf or a slab. */
-static void quarantine_late_double_free(void)
+DEATH(quarantine_late_double_free, SIGABRT)
 {
     struct stook_cache *cache = make("trees", 64, STOOK_CACHE_QUARANTINE);
     void *object = take(cache), *volatile kept = take(cache);
@@ -192,7 +177,7 @@ static void quarantine_late_double_free(void)
     stook_free(cache, object);
 }
 
-static void quarantine_write(void)
+DEATH(quarantine_write, SIGABRT)
 {
     struct stook_cache *cache = make("trees", 64, STOOK_CACHE_QUARANTINE);
     unsigned char *volatile object = take(cache);
@@ -203,7 +188,7 @@ static void quarantine_write(void)
     (void)stook_cache_shrink(cache);
 }
 
-static void quarantine_write_to_zeros(void)
+DEATH(quarantine_write_to_zeros, SIGABRT)
 {
     struct stook_cache *cache =
         make("trees", 64, STOOK_CACHE_QUARANTINE | STOOK_CACHE_ZERO_ON_FREE);
@@ -216,7 +201,7 @@ static void quarantine_write_to_zeros(void)
 }
 
 /* It has left the quarantine, and is handed out again. */
-static void quarantine_late_write(void)
+DEATH(quarantine_late_write, SIGABRT)
 {
     struct stook_cache *cache = make("trees", 64, STOOK_CACHE_QUARANTINE);
     unsigned char *volatile object = take(cache), *volatile kept = take(cache);
@@ -229,12 +214,12 @@ static void quarantine_late_write(void)
         (void)take(cache);
 }
 
-static void free_of_the_library(void)
+DEATH(free_of_the_library, SIGABRT)
 {
     stook_free_any(make("trees", 64, 0));
 }
 
-static void corrupt_freelist(void)
+DEATH(corrupt_freelist, SIGABRT)
 {
     struct stook_cache *cache = make("motes", 8, STOOK_CACHE_NOSHEAF);
     char *objects[20];
@@ -249,7 +234,7 @@ static void corrupt_freelist(void)
         objects[i] = take(cache);
 }
 
-static void free_of_nothing(void)
+DEATH(free_of_nothing, SIGABRT)
 {
     static char data[64];
     void *volatile pointer = data;
@@ -257,14 +242,14 @@ static void free_of_nothing(void)
     stook_free_any(pointer);
 }
 
-static void size_of_nothing(void)
+DEATH(size_of_nothing, SIGABRT)
 {
     void *volatile pointer = malloc(10);
 
     (void)stook_usable_size(pointer);
 }
 
-static void free_too_many(void)
+DEATH(free_too_many, SIGABRT)
 {
     struct stook_cache *cache = make("trees", 64, 0);
     void *object = take(cache);
@@ -272,7 +257,7 @@ static void free_too_many(void)
     stook_free_bulk(cache, (size_t)-1, &object);
 }
 
-static void free_after_destroy(void)
+DEATH(free_after_destroy, SIGABRT)
 {
     struct stook_cache *cache = make("trees", 64, STOOK_CACHE_NOSHEAF);
     void *object = take(cache);
@@ -282,7 +267,7 @@ static void free_after_destroy(void)
         stook_free_any(object);
 }
 
-static void destroy_busy(void)
+DEATH(destroy_busy, 0)
 {
     struct stook_cache *cache = make("trees", 200, 0);
 
@@ -293,18 +278,18 @@ static void destroy_busy(void)
         fprintf(stderr, "not refused\n");
 }
 
-static void layout_mismatch(void)
+DEATH(layout_mismatch, SIGABRT)
 {
     stook_inline_layout_2(STOOK_INLINE_LAYOUT + 1, (const void *)(uintptr_t)&layout_mismatch);
 }
 
-static void private_mismatch(void)
+DEATH(private_mismatch, SIGABRT)
 {
     (void)stook_private_start(4711, "47.1.1", NULL);
 }
 
 #ifdef STOOK_ASSERTIONS
-static void lock_order(void)
+DEATH(lock_order, SIGABRT)
 {
     static struct lock node, caches;
 
@@ -312,83 +297,3 @@ static void lock_order(void)
     lock_take(&caches, LOCK_CACHES);
 }
 #endif
-
-/* ---- the comparison ------------------------------------------------------------------------- */
-
-struct death {
-    const char *name;
-    void (*body)(void);
-    int lives; /* a report and no abort */
-};
-
-static const struct death deaths[] = {
-    {"foreign_pointer", foreign_pointer, 0},
-    {"foreign_pointer_in_sheaf", foreign_pointer_in_sheaf, 0},
-    {"interior_pointer", interior_pointer, 0},
-    {"wrong_cache", wrong_cache, 0},
-    {"wrong_cache_in_sheaf", wrong_cache_in_sheaf, 0},
-    {"wrong_cache_debug", wrong_cache_debug, 1},
-    {"wrong_cache_hardened", wrong_cache_hardened, 0},
-    {"double_free_of_the_last", double_free_of_the_last, 0},
-    {"double_free_in_bulk", double_free_in_bulk, 0},
-    {"free_of_the_library", free_of_the_library, 0},
-    {"double_free_in_sheaves", double_free_in_sheaves, 0},
-    {"double_free_at_rest", double_free_at_rest, 0},
-    {"double_free_of_small", double_free_of_small, 0},
-    {"double_free_of_whole_slab", double_free_of_whole_slab, 0},
-    {"corrupt_freelist", corrupt_freelist, 0},
-    {"free_of_nothing", free_of_nothing, 0},
-    {"size_of_nothing", size_of_nothing, 0},
-    {"free_too_many", free_too_many, 0},
-    {"free_after_destroy", free_after_destroy, 0},
-    {"destroy_busy", destroy_busy, 1},
-    {"layout_mismatch", layout_mismatch, 0},
-    {"quarantine_double_free", quarantine_double_free, 0},
-    {"quarantine_late_double_free", quarantine_late_double_free, 0},
-    {"quarantine_write", quarantine_write, 0},
-    {"quarantine_write_to_zeros", quarantine_write_to_zeros, 0},
-    {"quarantine_late_write", quarantine_late_write, 0},
-    {"private_mismatch", private_mismatch, 0},
-#ifdef STOOK_ASSERTIONS
-    {"lock_order", lock_order, 0},
-#endif
-};
-
-static int run(void *arg)
-{
-    ((const struct death *)arg)->body();
-    return 0;
-}
-
-static void reports(void **unused)
-{
-    unsigned failed = 0;
-
-    (void)unused;
-    for (size_t i = 0; i < sizeof(deaths) / sizeof(deaths[0]); i++) {
-        struct child child;
-        char golden[8192];
-        int ended;
-        child_run(&child, run, (void *)(uintptr_t)&deaths[i]);
-        if (getenv("STOOK_TEST_UPDATE")) {
-            printf("%s: %s", deaths[i].name, child.error);
-            continue;
-        }
-        golden_read("", deaths[i].name, golden, sizeof(golden));
-        ended = deaths[i].lives ? WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0
-                                : WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT;
-        if (!ended || fnmatch(golden, child.error, 0) != 0) {
-            printf("%s: status %#x\nwanted: %sgot:    %s", deaths[i].name, (unsigned)child.status,
-                   golden, child.error);
-            failed++;
-        }
-    }
-    assert_int_equal(failed, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reports)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -14,23 +14,15 @@
 #include <stook/debug.h>
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <fnmatch.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "support/make.h"
 #include "support/golden.h"
+#include "support/make.h"
+#include "support/test.h"
 
 static const unsigned all_flags = DEBUG_F | DEBUG_Z | DEBUG_P | DEBUG_U;
 
@@ -226,12 +218,11 @@ static unsigned compare(const char *prefix, const char *name, const struct said 
     return 1;
 }
 
-static void each_kind(void **unused)
+TEST(each_kind)
 {
     static struct said said;
     unsigned failed = 0;
 
-    (void)unused;
     for (unsigned what = 0; what < DEBUG_WHATS; what++) {
         run(&said, report_one, (enum debug_what)what, "STOOK_ON_CORRUPTION=continue");
         failed += compare("report", facts_name((enum debug_what)what), &said);
@@ -250,13 +241,12 @@ static int gone_with_slab(enum debug_what what)
     return stook_cache_destroy(cache) == 0 && stook_reports() == 1 ? 0 : 1;
 }
 
-static void with_their_slab(void **unused)
+TEST(with_their_slab)
 {
     static const enum debug_what some[] = {DEBUG_RIGHT_ZONE, DEBUG_LEFT_ZONE, DEBUG_POISON};
     static struct said said;
     unsigned failed = 0;
 
-    (void)unused;
     for (unsigned i = 0; i < sizeof(some) / sizeof(some[0]); i++) {
         run(&said, gone_with_slab, some[i], "STOOK_ON_CORRUPTION=continue");
         failed += compare("report_gone", facts_name(some[i]), &said);
@@ -264,13 +254,12 @@ static void with_their_slab(void **unused)
     assert_int_equal(failed, 0);
 }
 
-static void as_json(void **unused)
+TEST(as_json)
 {
     static const enum debug_what some[] = {DEBUG_RIGHT_ZONE, DEBUG_DOUBLE_FREE, DEBUG_FOREIGN};
     static struct said said;
     unsigned failed = 0;
 
-    (void)unused;
     for (unsigned i = 0; i < sizeof(some) / sizeof(some[0]); i++) {
         run(&said, report_one, some[i], "STOOK_REPORT=json");
         if (some[i] == DEBUG_FOREIGN) { /* of no cache that goes on */
@@ -310,11 +299,10 @@ static int one_policy(enum debug_what what)
     return 0;
 }
 
-static void aborts_or_goes_on(void **unused)
+TEST(aborts_or_goes_on)
 {
     static struct said said;
 
-    (void)unused;
     for (policy = 0; policy < sizeof(policies) / sizeof(policies[0]); policy++) {
         run(&said, one_policy, DEBUG_DOUBLE_FREE, policies[policy].setting);
         assert_true(WIFSIGNALED(said.status) && WTERMSIG(said.status) == SIGABRT);
@@ -334,7 +322,6 @@ static void hear(int level, const char *text, size_t length, void *arg)
 {
     struct debug_finding f = {.what = DEBUG_FOREIGN, .done = DEBUG_REFUSED, .at = &heard};
 
-    (void)arg;
     if (strlen(text) != length || strncmp(text, "BUG", 3) != 0 || text[length - 1] == '\n')
         _exit(7);
     heard += level == STOOK_MESSAGE_WARNING;
@@ -357,11 +344,10 @@ static int nest(enum debug_what what)
     return debug_report(&f) && heard == 3 ? 0 : 3; /* the buffers are free again */
 }
 
-static void nested_ones(void **unused)
+TEST(nested_ones)
 {
     static struct said said;
 
-    (void)unused;
     run(&said, nest, DEBUG_RIGHT_ZONE, "STOOK_ON_CORRUPTION=continue");
     assert_true(WIFEXITED(said.status));
     assert_int_equal(WEXITSTATUS(said.status), 0);
@@ -373,9 +359,6 @@ static unsigned whole, all;
 
 static void count(int level, const char *text, size_t length, void *arg)
 {
-    (void)level;
-    (void)length;
-    (void)arg;
     whole += strchr(text, '\n') != NULL;
     all++;
 }
@@ -390,23 +373,11 @@ static int flood(enum debug_what what)
     return stook_reports() == 300 && all == 300 && whole == 256 ? 0 : 1;
 }
 
-static void many(void **unused)
+TEST(many)
 {
     static struct said said;
 
-    (void)unused;
     run(&said, flood, DEBUG_DESTROYED, "STOOK_ON_CORRUPTION=continue");
     assert_true(WIFEXITED(said.status));
     assert_int_equal(WEXITSTATUS(said.status), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_kind),   cmocka_unit_test(with_their_slab),
-        cmocka_unit_test(as_json),     cmocka_unit_test(aborts_or_goes_on),
-        cmocka_unit_test(nested_ones), cmocka_unit_test(many),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,23 +5,16 @@
  * What is said of a sampled object (guard/) before the process ends, against golden/guard_NAME: a pattern of
  * fnmatch(3).  Every allocation that is not cached is sampled here.  STOOK_TEST_UPDATE=1 prints what is said.
  */
+#define GOLDEN_PREFIX "guard_"
 #include "guard/guard_fault.h"
-#include "support/child.h"
 #include "support/environment.h"
-#include "support/malloc_calls.h"
-
-#include <fnmatch.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-
-#include <cmocka.h>
-
 #include "support/golden.h"
+#include "support/malloc_calls.h"
+#include "support/test.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 enum { RIGHT, LEFT, EITHER };
 
@@ -40,27 +33,27 @@ static volatile char *take(size_t size, int end)
     _exit(8);
 }
 
-static void overflow_write(void)
+DEATH(overflow_write, SIGSEGV)
 {
     take(48, RIGHT)[48] = 1;
 }
 
-static void overflow_read(void)
+DEATH(overflow_read, SIGSEGV)
 {
     sink = take(32, RIGHT)[40];
 }
 
-static void overflow_far(void)
+DEATH(overflow_far, SIGSEGV)
 {
     take(48, LEFT)[4096 + 100] = 1;
 }
 
-static void underflow_write(void)
+DEATH(underflow_write, SIGSEGV)
 {
     take(48, LEFT)[-1] = 1;
 }
 
-static void freed_read(void)
+DEATH(freed_read, SIGSEGV)
 {
     volatile char *p = take(100, EITHER);
 
@@ -68,7 +61,7 @@ static void freed_read(void)
     sink = p[99];
 }
 
-static void freed_write(void)
+DEATH(freed_write, SIGSEGV)
 {
     volatile char *p = take(100, EITHER);
 
@@ -82,7 +75,7 @@ static void *free_it(void *p)
     return NULL;
 }
 
-static void freed_by_another(void)
+DEATH(freed_by_another, SIGSEGV)
 {
     volatile char *p = take(100, EITHER);
     pthread_t thread;
@@ -92,7 +85,7 @@ static void freed_by_another(void)
     p[3] = 1;
 }
 
-static void freed_twice(void)
+DEATH(freed_twice, SIGABRT)
 {
     char *p = (char *)take(100, EITHER);
 
@@ -100,17 +93,17 @@ static void freed_twice(void)
     t_free(p);
 }
 
-static void inside(void)
+DEATH(inside, SIGABRT)
 {
     t_free((char *)take(100, EITHER) + 16);
 }
 
-static void between(void)
+DEATH(between, SIGABRT)
 {
     t_free((char *)take(100, LEFT) - 100);
 }
 
-static void slack_behind(void)
+DEATH(slack_behind, SIGABRT)
 {
     volatile char *p = take(41, RIGHT);
 
@@ -119,7 +112,7 @@ static void slack_behind(void)
     t_free((char *)p);
 }
 
-static void far_behind(void)
+DEATH(far_behind, SIGABRT)
 {
     volatile char *p = take(41, LEFT);
 
@@ -127,7 +120,7 @@ static void far_behind(void)
     t_free((char *)p);
 }
 
-static void slack_before(void)
+DEATH(slack_before, SIGABRT)
 {
     volatile char *p = take(48, RIGHT);
 
@@ -135,7 +128,7 @@ static void slack_before(void)
     t_free((char *)p);
 }
 
-static void realloc_freed(void)
+DEATH(realloc_freed, SIGABRT)
 {
     char *p = (char *)take(100, EITHER);
 
@@ -143,7 +136,7 @@ static void realloc_freed(void)
     t_realloc(p, 1000);
 }
 
-static void size_of_freed(void)
+DEATH(size_of_freed, SIGABRT)
 {
     char *p = (char *)take(100, EITHER);
 
@@ -151,7 +144,7 @@ static void size_of_freed(void)
     t_malloc_usable_size(p);
 }
 
-static void operator_array(void)
+DEATH(operator_array, SIGSEGV)
 {
     volatile char *p = t_calloc(3, 16);
 
@@ -160,7 +153,7 @@ static void operator_array(void)
     p[48] = 1;
 }
 
-static void aligned(void)
+DEATH(aligned, SIGSEGV)
 {
     volatile char *p = t_aligned_alloc(256, 256);
 
@@ -169,65 +162,17 @@ static void aligned(void)
     p[256] = 1;
 }
 
-#define DEATH(name, signal)                                                                        \
-    {                                                                                              \
-#name, name, signal                                                                        \
-    }
-
-static const struct death {
-    const char *name;
-    void (*call)(void);
-    int signal;
-} deaths[] = {
-    DEATH(overflow_write, SIGSEGV),   DEATH(overflow_read, SIGSEGV), DEATH(overflow_far, SIGSEGV),
-    DEATH(underflow_write, SIGSEGV),  DEATH(freed_read, SIGSEGV),    DEATH(freed_write, SIGSEGV),
-    DEATH(freed_by_another, SIGSEGV), DEATH(freed_twice, SIGABRT),   DEATH(inside, SIGABRT),
-    DEATH(between, SIGABRT),          DEATH(slack_behind, SIGABRT),  DEATH(far_behind, SIGABRT),
-    DEATH(slack_before, SIGABRT),     DEATH(realloc_freed, SIGABRT), DEATH(size_of_freed, SIGABRT),
-    DEATH(operator_array, SIGSEGV),   DEATH(aligned, SIGSEGV),
-};
-
-static int run(void *arg)
+static void begin(void)
 {
-    const struct death *death = arg;
-
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     if (!guard_catch()) /* child_run() took cmocka's handlers away, and ours with them */
-        return 1;
-    death->call();
-    return 0;
-}
-
-static void reports(void **unused)
-{
-    unsigned failed = 0;
-
-    (void)unused;
-    for (size_t i = 0; i < sizeof(deaths) / sizeof(deaths[0]); i++) {
-        struct child child;
-        char golden[4096];
-        child_run(&child, run, (void *)(uintptr_t)&deaths[i]);
-        if (getenv("STOOK_TEST_UPDATE")) {
-            printf("== %s\n%s", deaths[i].name, child.error);
-            continue;
-        }
-        golden_read("guard_", deaths[i].name, golden, sizeof(golden));
-        if (!WIFSIGNALED(child.status) || WTERMSIG(child.status) != deaths[i].signal ||
-            fnmatch(golden, child.error, 0) != 0) {
-            printf("%s: status %#x\nwanted: %sgot:    %s", deaths[i].name, (unsigned)child.status,
-                   golden, child.error);
-            failed++;
-        }
-    }
-    assert_int_equal(failed, 0);
+        _exit(9);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reports)};
-
-    (void)argc;
     environment_need("STOOK_GUARD", "1", argv);
     calls_make_classes();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    golden_before = begin;
+    return tests_run(NULL, NULL);
 }

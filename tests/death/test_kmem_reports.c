@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native */
 /* What calls by the kernel's names report before they abort. */
-#include "support/child.h"
+#include "support/test.h"
 
 #include <stook/kmem.h>
 #include <stook/rcu.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 static void *hidden(void *pointer) /* from the compiler, which knows what kfree() frees */
 {
@@ -22,7 +15,6 @@ static void *hidden(void *pointer) /* from the compiler, which knows what kfree(
 
 static int panic_wrong(void *unused)
 {
-    (void)unused;
     return kmem_cache_create("crooked", 40, 24, SLAB_PANIC, NULL) == NULL;
 }
 
@@ -30,7 +22,6 @@ static int panic_without_rcu(void *unused)
 {
     struct kmem_cache_args args = {.align = 8};
 
-    (void)unused;
     return !kmem_cache_create("stable", 40, &args, SLAB_PANIC | SLAB_TYPESAFE_BY_RCU);
 }
 
@@ -40,7 +31,6 @@ static int panic_large(void *unused)
         char bytes[STOOK_OBJECT_SIZE_MAX + 8];
     };
 
-    (void)unused;
     return !KMEM_CACHE(whale, SLAB_PANIC);
 }
 
@@ -48,7 +38,6 @@ static int free_of_the_stack(void *unused)
 {
     int here;
 
-    (void)unused;
     kfree(kmalloc(8, GFP_KERNEL));
     kfree(hidden(&here));
     return 0;
@@ -58,7 +47,6 @@ static int free_inside_pages(void *unused)
 {
     char *p = kmalloc(100000, GFP_KERNEL);
 
-    (void)unused;
     kfree(hidden(p + 4096));
     return 0;
 }
@@ -67,7 +55,6 @@ static int free_of_pages_twice(void *unused)
 {
     char *p = kmalloc(100000, GFP_KERNEL);
 
-    (void)unused;
     kfree(p);
     kfree(hidden(p));
     return 0;
@@ -77,7 +64,6 @@ static int size_of_nothing(void *unused)
 {
     int here;
 
-    (void)unused;
     kfree(kmalloc(8, GFP_KERNEL));
     return ksize(hidden(&here)) == 5;
 }
@@ -86,7 +72,6 @@ static int rcu_of_nothing(void *unused)
 {
     int here;
 
-    (void)unused;
     kfree(kmalloc(8, GFP_KERNEL));
     kfree_rcu_mightsleep(hidden(&here));
     return 0;
@@ -94,21 +79,18 @@ static int rcu_of_nothing(void *unused)
 
 static int rcu_before_it_is_set(void *unused)
 {
-    (void)unused;
     kfree_rcu_mightsleep(kmalloc(8, GFP_KERNEL));
     return 0;
 }
 
 static int rcu_of_pages_before_it_is_set(void *unused)
 {
-    (void)unused;
     kfree_rcu_mightsleep(kmalloc(100000, GFP_KERNEL));
     return 0;
 }
 
 static int free_of_the_library(void *unused)
 {
-    (void)unused;
     kfree(hidden(kmem_cache_create("mine", 40, 0, 0, NULL)));
     return 0;
 }
@@ -119,7 +101,6 @@ static int twice_in_bulk(void *unused)
     struct kmem_cache *cache = kmem_cache_create("crowd", 40, 0, 0, NULL);
     void *objects[600];
 
-    (void)unused;
     if (!kmem_cache_alloc_bulk(cache, GFP_KERNEL, 600, objects))
         return 1;
     objects[599] = objects[3];
@@ -132,7 +113,6 @@ static int free_of_too_many(void *unused)
 {
     void *object = kmalloc(100, GFP_KERNEL);
 
-    (void)unused;
     kfree_bulk((size_t)-1, &object);
     return 0;
 }
@@ -143,7 +123,6 @@ static int destroyed_in_use(void *unused)
     struct kmem_cache *cache = kmem_cache_create("busy", 40, 0, 0, NULL);
     void *object = kmem_cache_alloc(cache, GFP_KERNEL);
 
-    (void)unused;
     kmem_cache_destroy(cache);
     kmem_cache_free(cache, object);
     kmem_cache_free(cache, kmem_cache_alloc(cache, GFP_KERNEL));
@@ -151,7 +130,7 @@ static int destroyed_in_use(void *unused)
     abort();
 }
 
-static void reports(void **unused)
+TEST(reports)
 {
     static const struct {
         int (*body)(void *);
@@ -174,16 +153,8 @@ static void reports(void **unused)
     };
     struct child child;
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         child_run(&child, cases[i].body, NULL);
         assert_true(child_died_saying(&child, cases[i].says));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reports)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,24 +6,18 @@
  * that names what is known, then SIGABRT.
  */
 #include "support/malloc_calls.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
 #include <pthread.h>
 #include <regex.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* Whether a free was taken without a word: asked in a child, and of that nothing is heard. */
 static bool freed_quietly(void *p)
@@ -355,11 +349,10 @@ static const struct {
      "^stook: BUG: malloc_usable_size: pointer 0x[0-9a-f]+ is not of this malloc"},
 };
 
-static void test_each_is_reported(void **state)
+TEST(test_each_is_reported)
 {
     char text[4096];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(deaths) / sizeof(deaths[0]); i++) {
         int status = die(deaths[i].call, text, sizeof(text));
         regex_t regex;
@@ -373,12 +366,11 @@ static void test_each_is_reported(void **state)
 }
 
 /* Descriptors, sheaves in use and kept, and what lies between them. */
-static void test_no_memory_of_the_library_is_taken(void **state)
+TEST(test_no_memory_of_the_library_is_taken)
 {
     enum { AROUND = 128 << 10, STEP = 13 * 64 };
     char *own = (char *)stook_cache_create("mine", 40, NULL);
 
-    (void)state;
     assert_non_null(own);
     for (ptrdiff_t at = -AROUND; at < AROUND; at += STEP)
         if (freed_quietly(own + at))
@@ -387,9 +379,6 @@ static void test_no_memory_of_the_library_is_taken(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_is_reported),
-                                       cmocka_unit_test(test_no_memory_of_the_library_is_taken)};
-
     calls_make_classes();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

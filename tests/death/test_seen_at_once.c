@@ -10,22 +10,13 @@
 #include "reserve/pool.h"
 #include "support/make.h"
 #include "support/must.h"
-#include "support/child.h"
+#include "support/test.h"
 
 #include <stook/debug.h>
 #include <stook/inline.h>
 #include <stook/kmem.h>
 #include <stook/pool.h>
 #include <stook/rcu.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { SMALL = 48, BIG = 1024, BULK = 40, MANY = 600 };
 
@@ -225,12 +216,11 @@ static int run(void *unused)
 {
     char *environment[] = {(char *)(uintptr_t) "STOOK_ON_CORRUPTION=continue", NULL};
 
-    (void)unused;
     settings_read(environment, false);
     return kind.body(&kind.flags);
 }
 
-static void each(void **unused)
+TEST(each)
 {
     static const unsigned flags[] = {0,
                                      STOOK_CACHE_NOSHEAF,
@@ -245,7 +235,6 @@ static void each(void **unused)
     static struct child child;
     unsigned failed = 0;
 
-    (void)unused;
     for (size_t b = 0; b < sizeof(bodies) / sizeof(bodies[0]); b++)
         for (size_t f = 0; f < sizeof(flags) / sizeof(flags[0]); f++) {
             kind.body = bodies[b];
@@ -257,11 +246,4 @@ static void each(void **unused)
             failed++;
         }
     assert_int_equal(failed, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

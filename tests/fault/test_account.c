@@ -8,9 +8,12 @@
  */
 #define STOOK_SITES /* file, function and line of every allocation */
 
+#define MUST_FAILS abort()
 #include "page/pagemap.h"
 #include "slab/cache.h"
 #include "support/faults.h"
+#include "support/must.h"
+#include "support/test.h"
 
 #include <stook/group.h>
 #include <stook/kmalloc.h>
@@ -18,14 +21,7 @@
 #include <stook/stook.h>
 #include <stook/tag.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 #if !FAULTS_POSSIBLE
 int main(void)
@@ -40,15 +36,6 @@ static void *objects[BULK * ROUNDS + ROUNDS];
 static struct stook_cache *cache;
 static struct stook_group group;
 static uint64_t charge;
-
-/* For children, where cmocka's assertions cannot. */
-#define MUST(what)                                                                                 \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                             \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static uint64_t usage(void)
 {
@@ -164,13 +151,12 @@ static bool attempt(unsigned at, unsigned length)
     return WEXITSTATUS(status) == 0;
 }
 
-static void test_every_call_fails(void **unused)
+TEST(test_every_call_fails)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_ACCOUNT};
     unsigned hits = 0, at;
     void *one;
 
-    (void)unused;
     assert_int_equal(stook_tags_enable(NULL, 1), 0);
     group = stook_group_create("payer", STOOK_NO_GROUP, STOOK_UNLIMITED);
     assert_int_not_equal(group.id, 0);
@@ -192,14 +178,13 @@ static void test_every_call_fails(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-static void test_least_order(void **unused)
+TEST(test_least_order)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
     struct stook_cache *tiny = stook_cache_create("tiny", TINY, &args), *least;
     int status;
     pid_t child;
 
-    (void)unused;
     args.flags = STOOK_CACHE_ACCOUNT;
     least = stook_cache_create("least", LEAST, &args);
     group = stook_group_create("payer", STOOK_NO_GROUP, STOOK_UNLIMITED);
@@ -219,13 +204,5 @@ static void test_least_order(void **unused)
     assert_int_equal(stook_group_destroy(group), 0);
     assert_int_equal(stook_cache_destroy(tiny), 0);
     assert_int_equal(stook_cache_destroy(least), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_call_fails),
-                                       cmocka_unit_test(test_least_order)};
-
-    return cmocka_run_group_tests_name("fault.account", tests, NULL, NULL);
 }
 #endif

@@ -11,22 +11,13 @@
  */
 #include "charge/group_table.h"
 #include "support/faults.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #if !FAULTS_POSSIBLE
 int main(void)
@@ -148,9 +139,8 @@ static int scenario(void)
     return fault_hits > 0 ? 0 : 2;
 }
 
-static void test_every_call_fails(void **state)
+TEST(test_every_call_fails)
 {
-    (void)state;
     for (unsigned kind = 0; kind < 3; kind++) {
         unsigned tried = 0;
         int status = 0;
@@ -172,11 +162,7 @@ static void test_every_call_fails(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_call_fails),
-    };
-
     (void)stook_mode(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }
 #endif

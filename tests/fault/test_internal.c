@@ -20,6 +20,7 @@
 #include "sheaf/sheaf.h"
 #include "slab/node.h"
 #include "support/check.h"
+#include "support/test.h"
 
 #include <stook/debug.h>
 #include <stook/group.h>
@@ -29,18 +30,8 @@
 #include <stook/stook.h>
 
 #include <dirent.h>
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- what fails ----------------------------------------------------------------------------- */
 
@@ -136,7 +127,6 @@ static bool
 
 static void ctor(void *object, void *arg)
 {
-    (void)arg;
     memset(object, 0x44, 40);
 }
 
@@ -395,9 +385,8 @@ static void run_with(const char *name, const char *value)
 }
 
 #define WITH(test, name, value)                                                                    \
-    static void test(void **unused)                                                                \
+    TEST(test)                                                                                     \
     {                                                                                              \
-        (void)unused;                                                                              \
         run_with(name, value);                                                                     \
     }
 
@@ -410,13 +399,8 @@ WITH(tagged, "STOOK_TAGS", "1")
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain),  cmocka_unit_test(debug),   cmocka_unit_test(hardened),
-        cmocka_unit_test(guards), cmocka_unit_test(guarded), cmocka_unit_test(tagged),
-    };
-
     if (argc > 1)
         return run_all();
     self = argv[0];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -11,24 +11,16 @@
 #include "reserve/prefilled.h"
 #include "slab/slab.h"
 #include "support/check.h"
+#include "support/environment.h"
 #include "support/faults.h"
+#include "support/test.h"
 
 #include <stook/pool.h>
 #include <stook/reclaim.h>
 #include <stook/sheaf.h>
 #include <stook/stook.h>
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #if !FAULTS_POSSIBLE
 int main(void)
@@ -192,8 +184,6 @@ static void use_nodes(struct stook_cache *cache)
 
 static size_t give(size_t wanted, void *arg)
 {
-    (void)arg;
-    (void)wanted;
     give_back(nheld > 3 ? nheld - 3 : 0);
     return SIZE;
 }
@@ -238,38 +228,21 @@ static void run(unsigned length)
     assert_true(n > 5); /* the scenario makes that many at least */
 }
 
-static void one_call(void **unused)
+TEST(one_call)
 {
-    (void)unused;
     run(1);
 }
 
-static void two_calls(void **unused)
+TEST(two_calls)
 {
-    (void)unused;
     run(2);
 }
 
-static void all_calls(void **unused)
+TEST(all_calls)
 {
-    (void)unused;
     run(~0u);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_call),
-        cmocka_unit_test(two_calls),
-        cmocka_unit_test(all_calls),
-    };
-
-    /* Nothing is kept warm: each round asks the kernel again. */
-    if (!getenv("STOOK_RESERVE")) {
-        setenv("STOOK_RESERVE", "0", 1);
-        execl("/proc/self/exe", "test_reserves", NULL);
-        return 1;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+/* Nothing is kept warm: each round asks the kernel again. */
+TESTS_WITH_SETTING("STOOK_RESERVE", "0")
 #endif

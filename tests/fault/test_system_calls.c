@@ -9,6 +9,7 @@
  */
 #include "support/check.h"
 #include "support/faults.h"
+#include "support/test.h"
 
 #include "cache/cache_list.h"
 #include "page/arena.h"
@@ -16,19 +17,10 @@
 
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { PASSED = 0, NOTHING_FAILED = 42 };
 
@@ -61,13 +53,11 @@ static size_t nheld;
 
 static void ctor(void *object, void *arg)
 {
-    (void)arg;
     memset(object, 0x44, 40);
 }
 
 static void dtor(void *object, void *arg)
 {
-    (void)arg;
     MUST(*(unsigned char *)object == 0x44);
 }
 
@@ -262,35 +252,26 @@ static void run_all(unsigned length, unsigned step)
     assert_true(n > 60); /* the scenario makes that many at least */
 }
 
-static void one_call(void **unused)
+TEST(one_call)
 {
-    (void)unused;
     run_all(1, 1);
 }
 
-static void two_calls(void **unused)
+TEST(two_calls)
 {
-    (void)unused;
     run_all(2, 1);
 }
 
-static void forty_calls(void **unused)
+TEST(forty_calls)
 {
-    (void)unused;
     run_all(40, 5);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_call),
-        cmocka_unit_test(two_calls),
-        cmocka_unit_test(forty_calls),
-    };
-
     if (argc > 1)
         return run_scenario();
     self = argv[0];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }
 #endif

@@ -10,18 +10,13 @@
  * fork.
  */
 #include "support/faults.h"
+#include "support/test.h"
 #include "support/trace_decode.h"
 
 #include <stook/stook.h>
 #include <stook/trace.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 #if !FAULTS_POSSIBLE
 int main(void)
@@ -97,22 +92,19 @@ static void every(unsigned length)
     assert_true(at > 10 && refused >= 3 && lost >= 4);
 }
 
-static void test_one_fails(void **state)
+TEST(test_one_fails)
 {
-    (void)state;
     every(1);
 }
 
-static void test_all_fail_from_one_on(void **state)
+TEST(test_all_fail_from_one_on)
 {
-    (void)state;
     every(UINT32_MAX - CALLS_MAX);
 }
 
 /* What fails for a while is tried again. */
-static void test_some_fail(void **state)
+TEST(test_some_fail)
 {
-    (void)state;
     unsigned refused = 0, lost = 0;
 
     for (unsigned at = 8; at < 40; at++)
@@ -142,9 +134,8 @@ static void pair_in_record(void)
     pair();
 }
 
-static void test_nested(void **state)
+TEST(test_nested)
 {
-    (void)state;
     struct trace_decoded t;
 
     nested = 0;
@@ -170,9 +161,8 @@ static void fork_in_record(void)
 }
 
 /* The child ends its parent's record too, to no effect, and goes on unrecorded. */
-static void test_fork_in_record(void **state)
+TEST(test_fork_in_record)
 {
-    (void)state;
     struct trace_decoded t;
     unsigned n = 0;
     int status;
@@ -201,7 +191,6 @@ static void test_fork_in_record(void **state)
 
 static int setup(void **state)
 {
-    (void)state;
     if (!mkdtemp(folder))
         return -1;
     snprintf(path, sizeof(path), "%s/trace", folder);
@@ -215,20 +204,13 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     unlink(path);
     return rmdir(folder);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_fails),      cmocka_unit_test(test_all_fail_from_one_on),
-        cmocka_unit_test(test_some_fail),      cmocka_unit_test(test_nested),
-        cmocka_unit_test(test_fork_in_record),
-    };
-
     fault_clock = on_clock;
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return tests_run(setup, teardown);
 }
 #endif

@@ -11,7 +11,6 @@
 
 namespace
 {
-
 struct alignas(128) Shape {
     std::string name;
     std::vector<int> points;

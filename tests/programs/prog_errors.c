@@ -185,7 +185,6 @@ static void bring(char *object, enum stage to)
 
 static void *put_victim(void *arg)
 {
-    (void)arg;
     put(victim);
     return NULL;
 }

@@ -190,7 +190,6 @@ static void *work(void *arg)
     struct timespec nap = {.tv_nsec = 100000};
     int pushed = STACK;
 
-    (void)arg;
     for (unsigned from = 0;; from ^= !list[from]) {
         for (int i = 0; i < 10 && pushed < STACK_MAX; i++, pushed++)
             push(&stack);

@@ -131,7 +131,6 @@ int main(int argc, char **argv)
 {
     char line[4096];
 
-    (void)argc;
     begin();
     printf("ready\n");
     fflush(stdout);

@@ -24,7 +24,6 @@
 
 namespace
 {
-
 struct Item {
     std::string name;
     std::vector<std::uint64_t> values;

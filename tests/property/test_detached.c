@@ -9,19 +9,12 @@
 #include "slab/node.h"
 #include "support/check.h"
 #include "support/random.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MOST = 6000, SLABS_MOST = 3000, ROUNDS = 60 };
 
@@ -182,13 +175,12 @@ static void put(enum order order)
     node_put(cache, given, length, false);
 }
 
-static void against_a_model(void **unused)
+TEST(against_a_model)
 {
     static const size_t sizes[] = {8, 24, 64, 256, 700, 2048, 20000};
     static const unsigned flags[] = {0, STOOK_CACHE_LINK_INSIDE, STOOK_CACHE_LINK_OUTSIDE,
                                      STOOK_CACHE_RANDOM};
 
-    (void)unused;
     for (unsigned s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         struct stook_cache_args args = {.size = sizeof(args),
                                         .flags = flags[s % 4] | STOOK_CACHE_NOSHEAF};
@@ -211,13 +203,12 @@ static void against_a_model(void **unused)
  * A slab all of whose objects in use come back in one array of up to a chunk: no link is written,
  * inside or outside, whatever the order, and its bytes are as they were.
  */
-static void whole_slabs_are_not_written_to(void **unused)
+TEST(whole_slabs_are_not_written_to)
 {
     enum { SLABS = 3, LEFT = DETACHED_CHUNK / SLABS };
     static char pages[SLABS][1 << 20];
     static const size_t sizes[] = {24, 48, 256, 1024, 9000};
 
-    (void)unused;
     for (unsigned s = 0; s < 2 * ORDERS * sizeof(sizes) / sizeof(sizes[0]); s++) {
         struct stook_cache_args args = {.size = sizeof(args),
                                         .flags = STOOK_CACHE_NOSHEAF |
@@ -339,7 +330,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void beside_others(void **unused)
+TEST(beside_others)
 {
     static struct worker workers[THREADS];
     static struct check_object list[THREADS * EACH + POOL];
@@ -348,7 +339,6 @@ static void beside_others(void **unused)
         unsigned flags;
     } kinds[] = {{64, 0}, {256, STOOK_CACHE_LINK_INSIDE}, {1024, STOOK_CACHE_RANDOM}};
 
-    (void)unused;
     for (unsigned k = 0; k < 3; k++) {
         struct stook_cache_args args = {.size = sizeof(args),
                                         .flags = kinds[k].flags | STOOK_CACHE_NOSHEAF};
@@ -375,15 +365,4 @@ static void beside_others(void **unused)
         check_all(NULL, 0);
         assert_int_equal(stook_cache_destroy(cache), 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_a_model),
-        cmocka_unit_test(whole_slabs_are_not_written_to),
-        cmocka_unit_test(beside_others),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

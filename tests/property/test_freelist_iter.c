@@ -16,20 +16,12 @@ static unsigned orders_left = 255; /* memory is short: there is no run of a high
 
 #include "slab/freelist_iter.h"
 #include "support/check.h"
-#include "support/child.h"
 #define random_below random_of_seed
 #include "support/random.h"
+#include "support/test.h"
 #undef random_below
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { ROUNDS = 400, OBJECTS = STOOK_SLAB_OBJECTS_MAX };
 
@@ -37,7 +29,6 @@ static uint64_t seed = 1;
 
 static void constructor(void *object, void *arg)
 {
-    (void)arg;
     memset(object, 0x3c, 8);
 }
 
@@ -65,7 +56,6 @@ static struct image image_of(const struct stook_cache *cache, const struct slab 
 static void image_check(const struct stook_cache *cache, const struct slab *slab,
                         struct image *image)
 {
-    (void)cache;
     assert_memory_equal(slab_base(slab), image->pages, image->bytes);
     if (image->links > 0)
         assert_memory_equal(slab->links, image->outside, image->links);
@@ -204,13 +194,12 @@ static struct stook_cache *make(size_t size, unsigned flags, bool constructed)
     return cache;
 }
 
-static void every_walk(void **unused)
+TEST(every_walk)
 {
     static const size_t sizes[] = {8,   10,  14,  16,   24,   40,   48,    64,
                                    100, 256, 700, 1024, 3000, 9000, 65536, STOOK_OBJECT_SIZE_MAX};
     unsigned fallen = 0, inside = 0, behind = 0;
 
-    (void)unused;
     for (unsigned round = 0; round < ROUNDS; round++) {
         size_t size = round % 2 ? sizes[random_of_seed(&seed, sizeof(sizes) / sizeof(sizes[0]))]
                                 : 8 + random_of_seed(&seed, 2000);
@@ -231,13 +220,12 @@ static void every_walk(void **unused)
 }
 
 /* node_take() from slabs that fell back, together with others: no object twice. */
-static void slabs_of_both_orders(void **unused)
+TEST(slabs_of_both_orders)
 {
     enum { MOST = 6000 };
     static struct check_object list[MOST];
     static void *objects[MOST];
 
-    (void)unused;
     for (unsigned flags = 0; flags <= STOOK_CACHE_RANDOM; flags += STOOK_CACHE_RANDOM) {
         struct stook_cache *cache = make(100, flags, false);
         uint32_t n = 0;
@@ -258,7 +246,7 @@ static void slabs_of_both_orders(void **unused)
 }
 
 /* Slabs begin at different places, caches have different permutations. */
-static void orders_differ(void **unused)
+TEST(orders_differ)
 {
     enum { SLABS = 64 };
     struct stook_cache *one = make(256, STOOK_CACHE_RANDOM, false);
@@ -266,7 +254,6 @@ static void orders_differ(void **unused)
     unsigned starts = 0, moved = 0, objects = one->layout.objects;
     struct slab *slab = slab_make(one, 0, false);
 
-    (void)unused;
     assert_true(objects >= 64);
     memset(seen, 0, sizeof(seen));
     for (unsigned i = 0; i < SLABS; i++) {
@@ -320,7 +307,7 @@ static int is_random(void)
     return plain->permutation == NULL;
 }
 
-static void environment_sets_it(void **unused)
+TEST(environment_sets_it)
 {
     static const struct {
         char value[8];
@@ -328,7 +315,6 @@ static void environment_sets_it(void **unused)
     } cases[] = {{"order", 0}, {"types", 1}, {"", 1}};
     struct child child;
 
-    (void)unused;
     if (getenv("STOOK_EMULATED"))
         skip();
 #ifdef STOOK_CORE
@@ -346,14 +332,13 @@ static void environment_sets_it(void **unused)
  * A handler that interrupted the library with the node's lock held needs a start too: it comes
  * without a lock or a system call, wherever it is.
  */
-static void start_in_a_handler(void **unused)
+TEST(start_in_a_handler)
 {
     struct stook_cache *cache = make(256, STOOK_CACHE_RANDOM, false);
     struct node *node = &cache->nodes[0].node;
     void *objects[40];
     uint32_t first[40], different = 0;
 
-    (void)unused;
     for (unsigned i = 0; i < 40; i++) {
         struct slab *slab;
         assert_false(context_enter());
@@ -377,14 +362,8 @@ static void start_in_a_handler(void **unused)
 
 int main(int count, char **arguments)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_walk),         cmocka_unit_test(slabs_of_both_orders),
-        cmocka_unit_test(orders_differ),      cmocka_unit_test(environment_sets_it),
-        cmocka_unit_test(start_in_a_handler),
-    };
-
     program = arguments[0];
     if (count > 1 && strcmp(arguments[1], "--is-random") == 0)
         return is_random();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

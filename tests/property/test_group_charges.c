@@ -12,17 +12,9 @@
  */
 #include "charge/group_table.h"
 #include "support/group_model.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 enum { GROUPS = 40, CHARGES = 3000, STEPS = 60000, CHILD_STEPS = 300 };
 
@@ -221,12 +213,11 @@ static void step(bool may_fork)
         group_model_fork(live_on);
 }
 
-static void test_groups_against_a_model(void **unused)
+TEST(test_groups_against_a_model)
 {
     const char *text = getenv("STOOK_TEST_STEPS");
     unsigned steps = text ? (unsigned)strtoul(text, NULL, 10) : STEPS;
 
-    (void)unused;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     steps = text ? steps : STEPS / 4;
 #endif
@@ -246,13 +237,9 @@ static void test_groups_against_a_model(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_groups_against_a_model),
-    };
-
     group_model.limit_bits = 10;
     group_model.limit_more = 14;
     if (!group_model_start(GROUPS, 5))
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -15,19 +15,13 @@
 #include "support/check.h"
 #include "support/group_model.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <stook/group.h>
 #include <stook/sheaf.h>
 #include <stook/stook.h>
 
-#include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { GROUPS = 12, CACHES = 4, OBJECTS = 4000, BULK = 60, STEPS = 25000, CHILD_STEPS = 200 };
 
@@ -190,7 +184,6 @@ static void on_signal(int signal)
 {
     int c = (int)below(CACHES), g = group_model.inside, saved = errno;
 
-    (void)signal;
     for (unsigned i = below(6); i > 0 && lives < OBJECTS; i--) {
         void *object = stook_alloc(cache[c], STOOK_SIGNAL_SAFE);
         if (object && group_model_full(c == CACHES - 1 ? -1 : g, cost(c)) >= 0)
@@ -290,12 +283,11 @@ static void step(bool may_fork)
     check_groups();
 }
 
-static void test_objects_against_a_model(void **unused)
+TEST(test_objects_against_a_model)
 {
     static struct check_object held[OBJECTS];
     unsigned n = (unsigned)scaled(STEPS);
 
-    (void)unused;
     for (unsigned i = 0; i < n; i++)
         step(i % 8 == 0);
     print_message("%u steps: %u objects, %u refusals, %u handlers, %u forks\n", group_model.steps,
@@ -314,9 +306,6 @@ static void test_objects_against_a_model(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_objects_against_a_model),
-    };
     static const size_t sizes[CACHES] = {24, 200, 992, 64};
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_ACCOUNT};
     struct sigaction action = {.sa_handler = on_signal};
@@ -329,5 +318,5 @@ int main(void)
         if (!(cache[c] = stook_cache_create("accounted", sizes[c], c < CACHES - 1 ? &args : NULL)))
             return 1;
     sigaction(SIGUSR1, &action, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -12,15 +12,7 @@
 
 #include "page/pagemap.h"
 #include "support/random.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 /* Sanitizers look at what few cases do as well. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -407,11 +399,10 @@ static struct layout_request random_request(uint64_t *seed)
     return r;
 }
 
-static void random_caches(void **unused)
+TEST(random_caches)
 {
     uint64_t seed = 5;
 
-    (void)unused;
     for (int i = 0; i < CASES; i++) {
         struct layout_request request = random_request(&seed);
         compare(&request);
@@ -419,9 +410,8 @@ static void random_caches(void **unused)
 }
 
 /* Strides that are no multiple of 8: what lies behind the last object needs gaps, tight ones too. */
-static void gaps(void **unused)
+TEST(gaps)
 {
-    (void)unused;
     for (size_t size = 20; size < 700; size += size < 300 ? STEP : 3 * STEP) {
         struct layout_request r = {.size = size, .align = 2, .orders = 1};
         r.wishes = LAYOUT_BYTES | LAYOUT_META_ANY;
@@ -433,11 +423,10 @@ static void gaps(void **unused)
 }
 
 /* Huge strides on pages of 64 KiB: more than 16 bits of stride, few objects a slab. */
-static void huge_strides(void **unused)
+TEST(huge_strides)
 {
     uint64_t seed = 6;
 
-    (void)unused;
     for (int i = 0; i < HUGE; i++) {
         struct layout_request r = random_request(&seed);
         struct layout l;
@@ -453,11 +442,10 @@ static void huge_strides(void **unused)
 }
 
 /* Columns that may come later leave strides, objects and orders as they are. */
-static void later_columns(void **unused)
+TEST(later_columns)
 {
     uint64_t seed = 7;
 
-    (void)unused;
     for (int i = 0; i < CASES; i++) {
         struct layout_request r = random_request(&seed), without;
         struct layout l, plain;
@@ -479,14 +467,13 @@ static void later_columns(void **unused)
 }
 
 /* The caches of a machine, in the slabs that they have there. */
-static void caches_of_a_machine(void **unused)
+TEST(caches_of_a_machine)
 {
     const char *source = getenv("STOOK_SOURCE_DIR");
     unsigned caches = 0, places[LAYOUT_DEDICATED + 1] = {0};
     char path[4096], line[512];
     FILE *file;
 
-    (void)unused;
     snprintf(path, sizeof(path), "%s/tests/data/slab_caches.tsv", source ? source : ".");
     file = fopen(path, "r");
     assert_non_null(file);
@@ -519,15 +506,4 @@ static void caches_of_a_machine(void **unused)
     /* Objects that may be written to while they are free need no bytes for links. */
     assert_true(places[LAYOUT_FREE] > 0 && places[LAYOUT_PADDING] > 0);
     assert_true(places[LAYOUT_OUTSIDE] + places[LAYOUT_DEDICATED] < GIVEN);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_caches),       cmocka_unit_test(gaps),
-        cmocka_unit_test(huge_strides),        cmocka_unit_test(later_columns),
-        cmocka_unit_test(caches_of_a_machine),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

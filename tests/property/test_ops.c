@@ -5,23 +5,15 @@
  * which itself changes where objects lie); STOOK_TEST_ROUNDS=n runs n times as many.  Fuzzing
  * runs the same interpreter: fuzz/ops_*.c.
  */
-#include "support/child.h"
 #include "support/ops.h"
 #include "support/random.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 #include <stook/topology.h>
 
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 #ifndef SEEDS
 #define SEEDS 10
@@ -67,13 +59,12 @@ static void run_one(uint64_t seed, struct ops_counts *sum)
     ops_add(sum, counts);
 }
 
-static void random_programs(void **unused)
+TEST(random_programs)
 {
     const char *seed = getenv("STOOK_TEST_SEED");
     uint64_t seeds = scaled(SEEDS);
     struct ops_counts sum = {0};
 
-    (void)unused;
 #ifdef SETUP_CHECK
     SETUP_CHECK;
 #endif
@@ -99,11 +90,4 @@ static void random_programs(void **unused)
     assert_true(CAPACITIES ? sum.capacities > 2 * seeds || getenv("STOOK_DEBUG")
                            : sum.capacities == 0);
     assert_true(sum.of_node > 5 * seeds && (!TOPOLOGIES || sum.moved > 50 * seeds));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_programs)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,38 +9,23 @@
  */
 #define STOOK_SITES /* file, function and line of every allocation */
 
+#define MUST_FAILS abort()
 #include "site/tag.h"
 #include "slab/cache.h"
 
-#include "support/child.h"
+#include "support/must.h"
 #include "support/random.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <stook/sheaf.h>
 #include <stook/stook.h>
 #include <stook/tag.h>
 
-#include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#define MUST(what)                                                                                 \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                             \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum { SITES = 9, HANDLER = SITES - 1, CACHES = 4, THREADS = 4, HELD = 600, BULK = 40 };
 
@@ -241,7 +226,6 @@ static void finish(void)
 
 static int go_on(void *arg)
 {
-    (void)arg;
     check(); /* what the parent had counted */
     for (unsigned i = 0; i < 2000; i++)
         step(&workers[i % THREADS]);
@@ -250,9 +234,8 @@ static int go_on(void *arg)
     return 0;
 }
 
-static void test_alone(void **state)
+TEST(test_alone)
 {
-    (void)state;
     struct child child;
 
     start(STEADY);
@@ -268,9 +251,8 @@ static void test_alone(void **state)
 }
 
 /* Switched on one after the other: there are slabs from before and from after. */
-static void test_late(void **state)
+TEST(test_late)
 {
-    (void)state;
     uint64_t tagged, total, rounds = scaled(40000);
 
     start(LATE);
@@ -288,9 +270,8 @@ static void test_late(void **state)
     finish();
 }
 
-static void test_share(void **state)
+TEST(test_share)
 {
-    (void)state;
     enum { MANY = 4000 };
     static void *objects[MANY];
     struct stook_cache *cache = stook_cache_create("share", 128, NULL);
@@ -327,7 +308,6 @@ static void handler(int signal)
     void *objects[3];
     unsigned n = 0;
 
-    (void)signal;
     for (unsigned i = 0; i < 3; i++)
         if ((objects[n] = stook_alloc_at(caches[i], STOOK_SIGNAL_SAFE, &sites[HANDLER])) != NULL) {
             atomic_fetch_add(&handled, 1);
@@ -396,30 +376,26 @@ static void run_threads(int how)
     finish();
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     run_threads(STEADY);
 }
 
-static void test_threads_late(void **state)
+TEST(test_threads_late)
 {
-    (void)state;
     run_threads(LATE);
 }
 
-static void test_threads_switched(void **state)
+TEST(test_threads_switched)
 {
-    (void)state;
     run_threads(SWITCHED);
 }
 
 /* ---- sites ---------------------------------------------------------------------------------- */
 
 /* The macros make a site of each place, and the same place is one site. */
-static void test_macros(void **state)
+TEST(test_macros)
 {
-    (void)state;
     struct stook_tag_stat stat = {.size = sizeof(stat)};
     struct stook_cache *cache = stook_cache_create("macros", 96, NULL);
     void *a[3], *b, *c;
@@ -450,9 +426,8 @@ static void test_macros(void **state)
 }
 
 /* A wrapper names its caller; without one its own call counts. */
-static void test_wrapped(void **state)
+TEST(test_wrapped)
 {
-    (void)state;
     struct stook_tag_stat stat = {.size = sizeof(stat)};
     struct stook_cache *cache = stook_cache_create("wrapped", 96, NULL);
     const void *from = (const void *)0x500000000123;
@@ -471,20 +446,4 @@ static void test_wrapped(void **state)
         stook_free(cache, a[i]);
     stook_free(cache, b);
     assert_int_equal(stook_cache_destroy(cache), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrapped),
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_late),
-        cmocka_unit_test(test_share),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_threads_late),
-        cmocka_unit_test(test_threads_switched),
-        cmocka_unit_test(test_macros),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

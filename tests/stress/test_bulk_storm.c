@@ -13,25 +13,16 @@
 #include "support/check.h"
 #include "support/random.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <stook/inline.h>
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum {
     THREADS = 5,
@@ -116,7 +107,6 @@ static void handler(int signal)
     void *objects[2 * CALLED];
     unsigned c, n, k = 0, owner;
 
-    (void)signal;
     if (!w)
         return;
     c = random_below(&w->handler_state, CACHES);
@@ -250,7 +240,6 @@ static void *shrink(void *arg)
     const struct timespec moment = {0, 300000};
     int null_fd = open("/dev/null", O_WRONLY);
 
-    (void)arg;
     for (unsigned i = 0; !atomic_load(&stop); i++) {
         (void)stook_cache_shrink(caches[i % CACHES]);
 #ifndef STOOK_CORE
@@ -348,27 +337,21 @@ static void storm(bool taking)
     assert_true(calls >= THREADS * workers[0].turns && handled >= THREADS * HANDLED);
 }
 
-static void bulk_and_single(void **unused)
+/* First: it counts what was made. */
+TEST(large_refills)
 {
-    (void)unused;
-    storm(false);
-}
-
-static void large_refills(void **unused)
-{
-    (void)unused;
     assert_int_equal(large_sheaves(), 0);
     storm(true);
     assert_true(large_sheaves() > 0); /* they were there */
 }
 
+TEST(bulk_and_single)
+{
+    storm(false);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_refills), /* first: it counts what was made */
-        cmocka_unit_test(bulk_and_single),
-    };
-
     signal(SIGUSR1, handler);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include "support/delayed_rcu.h"
 #include "support/random.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <stook/pool.h>
 #include <stook/rcu.h>
@@ -24,16 +25,9 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { THREADS = 4, CACHES = 4, HELD = 400, BULK = 150, TURNS = 6000, CHANGES = 150, FORKS = 4 };
 
@@ -79,7 +73,6 @@ static struct object *disown(struct thread *t, unsigned c)
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     atomic_init(&((struct object *)object)->owner, 0);
 }
 
@@ -287,12 +280,11 @@ static void end(void)
     assert_int_equal(atomic_load(&errors), 0);
 }
 
-static void storm(void **unused)
+TEST(storm)
 {
     pthread_t workers[THREADS];
     uint64_t random = 20261121;
 
-    (void)unused;
     assert_int_equal(delayed_use(), 0);
     for (unsigned c = 0; c < CACHES; c++) {
         struct stook_cache_args args = {.size = sizeof(args),
@@ -316,11 +308,4 @@ static void storm(void **unused)
     assert_int_equal(stook_cached_bytes_set_max(setting_initial_number(SETTING_CACHED_MAX)), 0);
     end();
     delayed_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(storm)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,25 +6,16 @@
  * the end, and check_all() finds nothing lost.  STOOK_TEST_ROUNDS=n for n times as long.
  */
 #include "support/check.h"
-#include "support/environment.h"
 #include "support/random.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { THREADS = 8, CACHES = 6, HELD = 256, QUEUE = 64, BULK = 48, CALLS = 250000 };
 
@@ -66,14 +57,12 @@ static int null_fd;
 
 static void built(void *object, void *arg)
 {
-    (void)arg;
     atomic_fetch_add(&sums[1].built, 1);
     memset((char *)object + 8, 0x5a, 16);
 }
 
 static void unbuilt(void *object, void *arg)
 {
-    (void)arg;
     atomic_fetch_sub(&sums[1].built, 1);
     for (int i = 8; i < 24; i++)
         STORM_CHECK(((unsigned char *)object)[i] == 0x5a);
@@ -252,7 +241,7 @@ static size_t collect(struct worker *workers, struct check_object *list)
     return n;
 }
 
-static void storm(void **unused)
+TEST(storm)
 {
     static struct worker workers[THREADS];
     static struct check_object list[THREADS * (CACHES * HELD + QUEUE)];
@@ -261,7 +250,6 @@ static void storm(void **unused)
     uint64_t calls = 0;
     size_t n;
 
-    (void)unused;
     null_fd = open("/dev/null", O_WRONLY);
     calls_each = scaled(CALLS);
     for (unsigned c = 0; c < CACHES; c++) {
@@ -296,16 +284,4 @@ static void storm(void **unused)
     assert_int_equal(atomic_load(&sums[1].built), 0);
     printf("%llu calls, %zu objects out at the end\n", (unsigned long long)calls, n);
     assert_true(calls >= THREADS * calls_each);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(storm)};
-
-    (void)argc;
-    (void)argv;
-#ifdef SAMPLE
-    environment_need("STOOK_SAMPLE", SAMPLE, argv);
-#endif
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

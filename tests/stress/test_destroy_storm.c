@@ -6,25 +6,17 @@
  * report and shrink.  One thread frees its last objects in a handler, or by its own frees out of the quarantine.
  */
 #include "slab/slab.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { ROUNDS = 250, OBJECTS = 800, MAILED = 500, BUSY = 300 };
 
@@ -44,7 +36,6 @@ static void on_signal(int signal)
 {
     int saved = errno;
 
-    (void)signal;
     if (!atomic_load(&mailed)) /* acquires what the sender wrote */
         return;
     for (unsigned i = 0; i < MAILED; i++)
@@ -86,7 +77,6 @@ static void *forks(void *unused)
 
 static int shrink_one(struct stook_cache *cache, void *unused)
 {
-    (void)unused;
     (void)stook_cache_shrink(cache);
     return 0;
 }
@@ -150,24 +140,21 @@ static void storm(unsigned flags)
     assert_int_equal(refused, 0);
 }
 
-static void plain(void **unused)
+TEST(plain)
 {
-    (void)unused;
     storm(0);
 }
 
-static void with_quarantine(void **unused)
+TEST(with_quarantine)
 {
-    (void)unused;
     storm(STOOK_CACHE_QUARANTINE);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(plain), cmocka_unit_test(with_quarantine)};
     struct sigaction action = {.sa_handler = on_signal};
 
     setenv("STOOK_QUARANTINE", "4K", 1);
     sigaction(SIGUSR1, &action, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

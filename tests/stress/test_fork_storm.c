@@ -11,20 +11,13 @@
 #include "cache/cache_list.h"
 #include "sheaf/slot.h"
 #include "os/topology.h"
+#include "support/test.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* The sanitizers' runtimes take locks of their own for a thread that a child of threads starts. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -209,9 +202,8 @@ static int child(unsigned number, void **mine)
 
 /* ---- the storm ---------------------------------------------------------------------------------- */
 
-static void test_fork_storm(void **state)
+TEST(test_fork_storm)
 {
-    (void)state;
     const char *text = getenv("STOOK_TEST_FORKS");
     unsigned forks = text ? (unsigned)strtoul(text, NULL, 10) : FORKS, ended[256] = {0}, killed = 0;
     pthread_t threads[THREADS];
@@ -256,11 +248,4 @@ static void test_fork_storm(void **state)
     assert_true(atomic_load(&operations) >= (uint64_t)THREADS * LEAST);
     for (unsigned c = 0; c < CACHES; c++)
         assert_int_equal(stook_cache_destroy(caches[c]), 0); /* nothing is out: none was lost */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fork_storm)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

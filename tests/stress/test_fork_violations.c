@@ -12,17 +12,12 @@
 #include "cache/cache_list.h"
 #include "percpu/percpu.h"
 #include "sheaf/slot_drain.h"
+#include "support/test.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { THREADS = 4, CHILDREN_GOOD = 60, CHILDREN_MOST = 3000 };
 enum { FOUND_NOTHING, FOUND_SLOT, FOUND_LOCK };
@@ -129,16 +124,14 @@ static unsigned children_find(pid_t (*make)(void), enum what what, unsigned most
     return found;
 }
 
-static void test_rule_5_kept(void **state)
+TEST(test_rule_5_kept)
 {
-    (void)state;
     assert_int_equal(children_find(fork, CLOSE_LONG, CHILDREN_GOOD, FOUND_SLOT), 0);
     assert_int_equal(children_find(fork, HOLD_LONG, CHILDREN_GOOD, FOUND_LOCK), 0);
 }
 
-static void test_rule_5_broken(void **state)
+TEST(test_rule_5_broken)
 {
-    (void)state;
 #ifdef __SANITIZE_THREAD__
     skip(); /* a child of _Fork() inherits ThreadSanitizer's own locks as they were, and waits for them */
 #endif
@@ -176,30 +169,21 @@ static bool forks_lose(enum what what, unsigned most)
     return WEXITSTATUS(status) == 2;
 }
 
-static void test_rule_4_kept(void **state)
+TEST(test_rule_4_kept)
 {
-    (void)state;
     (void)forks_lose(WAIT_BEFORE_CLOSING, 200); /* an owner may not get a CPU for long */
 }
 
-static void test_rule_4_broken(void **state)
+TEST(test_rule_4_broken)
 {
-    (void)state;
     assert_true(forks_lose(WAIT_WHILE_CLOSED, 10000));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rule_5_kept),
-        cmocka_unit_test(test_rule_5_broken),
-        cmocka_unit_test(test_rule_4_kept),
-        cmocka_unit_test(test_rule_4_broken),
-    };
-
     cache = stook_cache_create("fork violations", 64, NULL);
     if (!cache)
         return 1;
     stook_free(cache, stook_alloc(cache, 0));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

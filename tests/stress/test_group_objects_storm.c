@@ -10,20 +10,13 @@
 #include "slab/cache.h"
 #include "support/random.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <stook/group.h>
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum {
     THREADS = 6,
@@ -145,13 +138,12 @@ static void check_sums(void)
     }
 }
 
-static void test_storm(void **state)
+TEST(test_storm)
 {
     static const size_t sizes[CACHES] = {40, 256, 900};
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_ACCOUNT};
     pthread_t thread[THREADS];
 
-    (void)state;
     for (int g = 0; g < GROUPS; g++) {
         group[g] = stook_group_create("storm", g ? group[g / 3] : STOOK_NO_GROUP,
                                       g < 3 ? (size_t)LIMIT >> g : STOOK_UNLIMITED);
@@ -188,10 +180,6 @@ static void test_storm(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_storm),
-    };
-
     (void)stook_mode(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -10,21 +10,13 @@
 #include "charge/group_table.h"
 #include "support/random.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum {
     THREADS = 6,
@@ -93,7 +85,6 @@ static void on_signal(int signal)
     struct worker *w = self;
     int saved = errno;
 
-    (void)signal;
     for (unsigned i = 0; i < BY_HANDLER; i++) {
         struct kept *kept = &w->by_handler[i];
         bool nested = context_enter();
@@ -239,12 +230,11 @@ static void check_sums(void)
     }
 }
 
-static void test_storm(void **state)
+TEST(test_storm)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     unsigned long charged = 0, refused = 0;
 
-    (void)state;
     group[0] = stook_group_create("all", STOOK_NO_GROUP, LIMIT);
     for (int i = 1; i < GROUPS; i++) {
         group[i] =
@@ -286,10 +276,6 @@ static void test_storm(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_storm),
-    };
-
     (void)stook_mode(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -8,6 +8,7 @@
  * STOOK_TEST_ROUNDS=n for more than the default.
  */
 #include "support/check.h"
+#include "support/test.h"
 
 #include "base/context.h"
 #include "sheaf/slot_drain.h"
@@ -16,18 +17,8 @@
 
 #include <stook/stook.h>
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <ucontext.h>
-
-#include <cmocka.h>
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 
@@ -81,8 +72,6 @@ static void handler(void)
 
 static void on_step(int signal, siginfo_t *info, void *ucontext)
 {
-    (void)signal;
-    (void)info;
     if (done || ++steps < next_step)
         return;
     next_step = steps + 3 + random_below(&seed, 100);
@@ -222,13 +211,12 @@ static void run_once(const struct scenario *s, unsigned within)
     empty_all();
 }
 
-static void handler_anywhere(void **unused)
+TEST(handler_anywhere)
 {
     struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO}, old;
     const char *text = getenv("STOOK_TEST_ROUNDS");
     unsigned rounds = text ? (unsigned)atoi(text) : 30;
 
-    (void)unused;
     sigaction(SIGTRAP, &action, &old);
     for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
         const struct scenario *s = &scenarios[i];
@@ -255,16 +243,8 @@ static void handler_anywhere(void **unused)
 }
 
 #else
-static void handler_anywhere(void **unused)
+TEST(handler_anywhere)
 {
-    (void)unused;
     skip();
 }
 #endif
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(handler_anywhere)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -97,13 +97,12 @@ static void change(uint64_t *random)
         atomic_fetch_add(&errors, 1);
 }
 
-static int storm(void *unused)
+TEST_IN_CHILD(cpus_and_nodes_come_and_go)
 {
     static struct worker worker[THREADS];
     struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = 12};
     uint64_t random = 5;
 
-    (void)unused;
     MUST(stook_topology_set(machine) == 0);
     MUST((cache[0] = stook_cache_create("small", 64, &args)) != NULL);
     MUST((cache[1] = stook_cache_create("middle", 320, NULL)) != NULL);
@@ -136,19 +135,4 @@ static int storm(void *unused)
         MUST(stook_cache_destroy(cache[c]) == 0);
     check_all(NULL, 0);
     return 0;
-}
-
-static void cpus_and_nodes_come_and_go(void **unused)
-{
-    (void)unused;
-    in_child(storm, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cpus_and_nodes_come_and_go),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

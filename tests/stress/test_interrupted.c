@@ -14,22 +14,16 @@
 #include "support/delayed_rcu.h"
 #include "support/libc_names.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <stook/inline.h>
 #include <stook/pool.h>
 #include <stook/rcu.h>
 #include <stook/sheaf.h>
 
-#include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <sys/syscall.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 enum { OPERATIONS = 1000000, SIZE = 200, HELD = 600, BULK = 70, POOL = 24, EACH = 20 };
 enum kind { SINGLE, INLINED, BULKS, SHEAVES, POOLS, DEFERRED, KINDS };
@@ -182,7 +176,6 @@ static void handler(int signal)
     bool nested = context_tls.depth > 0;
     int saved = errno;
 
-    (void)signal;
     if (!ready)
         return;
     signals++;
@@ -233,7 +226,6 @@ static void give_back(struct caller *c)
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     atomic_init(&((struct object *)object)->owner, NOBODY);
 }
 
@@ -283,30 +275,24 @@ static void run(unsigned capacity, uint64_t operations)
 }
 
 /* Sheaves of a few objects, so that most calls leave the fast path, and of the usual size. */
-static void small_sheaves(void **unused)
+TEST(small_sheaves)
 {
-    (void)unused;
     run(3, scaled(OPERATIONS / 5));
 }
 
-static void usual_sheaves(void **unused)
+TEST(usual_sheaves)
 {
-    (void)unused;
     run(0, scaled(OPERATIONS));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_sheaves),
-        cmocka_unit_test(usual_sheaves),
-    };
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     int failed;
 
     if (sigaction(SIGUSR1, &action, NULL) != 0 || delayed_use() != 0)
         return 1;
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed = tests_run(NULL, NULL);
     delayed_end();
     return failed;
 }

@@ -8,14 +8,10 @@
  * STOOK_STRESS_SECONDS makes each part longer.
  */
 #include "support/malloc_crowd.h"
+#include "support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { THREADS = 64 };
 
@@ -40,13 +36,12 @@ static void crowd_join(struct crowd *crowd, pthread_t *thread)
     crowd_end(crowd);
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
     static struct crowd crowd = {.largest = 4 << 20};
     pthread_t thread[THREADS];
     size_t large = t_mallinfo2().hblks;
 
-    (void)state;
     crowd_start(&crowd, thread);
     crowd_sleep(part_milliseconds());
     crowd_join(&crowd, thread);
@@ -69,14 +64,13 @@ static void child(struct crowd *crowd)
     _exit(0);
 }
 
-static void test_forks_of_a_crowd(void **state)
+TEST(test_forks_of_a_crowd)
 {
     static struct crowd crowd = {.largest = 300000};
     pthread_t thread[THREADS];
     struct timespec start, now;
     int forks = 0, status;
 
-    (void)state;
     crowd_start(&crowd, thread);
     clock_gettime(CLOCK_MONOTONIC, &start);
     do {
@@ -92,14 +86,4 @@ static void test_forks_of_a_crowd(void **state)
              (long)part_milliseconds());
     crowd_join(&crowd, thread);
     assert_true(forks >= 1); /* few where the machine is busy with much else */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_forks_of_a_crowd),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
  * STOOK_TEST_MIGRATIONS=n goes on until n migrations were forced.
  */
 #include "support/sections_widened.h"
+#include "support/test.h"
 
 #include "sheaf/slot.c"
 
@@ -15,10 +16,6 @@
 #ifndef MIGRATIONS
 #define MIGRATIONS 0
 #endif
-
-#include <setjmp.h>
-
-#include <cmocka.h>
 
 enum { LEAST = 100 }; /* of each kind of event, if there are any */
 
@@ -43,9 +40,8 @@ static void check(const char *name, struct storm_args *args)
     assert_true(result.operations >= 64 * args->threads); /* how many depends on the machine */
 }
 
-static void test_storm(void **state)
+TEST(test_storm)
 {
-    (void)state;
     check("storm", &(struct storm_args){.threads = 16,
                                         .takers = 2,
                                         .migrators = 1,
@@ -53,30 +49,22 @@ static void test_storm(void **state)
                                         .migrations = migrations_wanted()});
 }
 
-static void test_storm_with_unregistered_threads(void **state)
+TEST(test_storm_with_unregistered_threads)
 {
-    (void)state;
     check("storm with unregistered threads",
           &(struct storm_args){
               .threads = 8, .unregistered = 3, .takers = 1, .migrators = 1, .seconds_tenths = 7});
 }
 
 /* Two threads stay where they are, nothing moves them: the takers alone are against them. */
-static void test_storm_of_takers(void **state)
+TEST(test_storm_of_takers)
 {
-    (void)state;
     check("storm of takers", &(struct storm_args){.threads = 2, .takers = 4, .seconds_tenths = 7});
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_storm),
-        cmocka_unit_test(test_storm_with_unregistered_threads),
-        cmocka_unit_test(test_storm_of_takers),
-    };
-
     fixture_start();
     printf("mode: %s, %u CPUs\n", percpu.rseq ? "rseq" : "locked", fixture_cpus);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -7,6 +7,7 @@
  * membarriers.)  A violation runs in a process of its own, which may also crash or hang by it.
  */
 #include "support/sections_widened.h"
+#include "support/test.h"
 
 #include "support/rseq_broken.h"
 
@@ -18,11 +19,8 @@ static enum rseq_result chosen_close(void *slot, intptr_t rseq, int cpu, const v
 
 #include "support/storm_run.h"
 
-#include <setjmp.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-
-#include <cmocka.h>
 
 static enum rseq_result chosen_close(void *slot, intptr_t rseq, int cpu, const void *closed,
                                      void **main)
@@ -93,31 +91,27 @@ static void check_seen(const char *name, enum storm_break broken, bool seen)
 }
 
 /* What follows shows only what was planted. */
-static void test_nothing_broken(void **state)
+TEST(test_nothing_broken)
 {
-    (void)state;
     check_seen("nothing broken", BREAK_NOTHING, false);
 }
 
-static void test_rule_1_late_end(void **state)
+TEST(test_rule_1_late_end)
 {
-    (void)state;
     if (!percpu.rseq)
         skip();
     check_seen("rule 1, instructions behind the cmpxchg of close", BREAK_LATE_END, true);
 }
 
-static void test_rule_2_read_before_fence(void **state)
+TEST(test_rule_2_read_before_fence)
 {
-    (void)state;
     if (!percpu.rseq || fixture_cpus < 2)
         skip();
     check_seen("rule 2, a taker reads before its fence", BREAK_READ_BEFORE_FENCE, true);
 }
 
-static void test_rule_3_mixed_modes(void **state)
+TEST(test_rule_3_mixed_modes)
 {
-    (void)state;
     if (!percpu.rseq || fixture_cpus < 2)
         skip();
     if (getenv("STOOK_SLOW"))
@@ -125,24 +119,21 @@ static void test_rule_3_mixed_modes(void **state)
     check_seen("rule 3, closing by exchange beside sections", BREAK_MIXED_MODES, true);
 }
 
-static void test_rule_6_stale_cpu(void **state)
+TEST(test_rule_6_stale_cpu)
 {
-    (void)state;
     if (!percpu.rseq || fixture_cpus < 2)
         skip();
     check_seen("rule 6, children of vfork run sections", BREAK_STALE_CPU, true);
 }
 
-static void test_rule_8_handler_drops(void **state)
+TEST(test_rule_8_handler_drops)
 {
-    (void)state;
     check_seen("rule 8, a handler has no place for what it frees", BREAK_HANDLER_DROPS, true);
 }
 
 #if defined(STOOK_INLINE_SECTIONS)
 static void *spin(void *arg)
 {
-    (void)arg;
     fixture_pin(fixture_cpu[0]);
     for (;;)
         __asm__ __volatile__("");
@@ -182,9 +173,8 @@ static int unmapped_descriptor(void)
     return 0;
 }
 
-static void test_rule_7_unmapped_descriptor(void **state)
+TEST(test_rule_7_unmapped_descriptor)
 {
-    (void)state;
     const char *how;
 
     if (!percpu.rseq)
@@ -199,21 +189,9 @@ static void test_rule_7_unmapped_descriptor(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_broken),
-        cmocka_unit_test(test_rule_1_late_end),
-        cmocka_unit_test(test_rule_2_read_before_fence),
-        cmocka_unit_test(test_rule_3_mixed_modes),
-        cmocka_unit_test(test_rule_6_stale_cpu),
-#if defined(STOOK_INLINE_SECTIONS)
-        cmocka_unit_test(test_rule_7_unmapped_descriptor),
-#endif
-        cmocka_unit_test(test_rule_8_handler_drops),
-    };
-
     fixture_start();
     result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (result == MAP_FAILED)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

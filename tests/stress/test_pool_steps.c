@@ -13,7 +13,9 @@
 #include "base/context.h"
 #include "percpu/rows.h"
 #include "page/zone.h"
+#include "support/environment.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <stook/pool.h>
 #include <stook/stook.h>
@@ -21,19 +23,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <ucontext.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 
@@ -95,7 +88,6 @@ static atomic_bool stop;
 
 static void *waiter(void *unused)
 {
-    (void)unused;
     for (;;) {
         sem_wait(&go);
         if (atomic_load(&stop))
@@ -117,8 +109,6 @@ static void let_wait(void)
 
 static void on_step(int signal, siginfo_t *info, void *ucontext)
 {
-    (void)signal;
-    (void)info;
     if (done)
         return;
     if (at_step > 0) { /* once, and then at full speed */
@@ -222,12 +212,11 @@ static void prepare(unsigned out)
     assert_int_equal(stook_pool_available(pool), RESERVE - out);
 }
 
-static void every_step(void **unused)
+TEST(every_step)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
     struct sigaction act = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO}, old;
 
-    (void)unused;
     cache = stook_cache_create("stepped", SIZE, &args);
     pool = stook_pool_create(cache, RESERVE);
     assert_true(cache && pool);
@@ -273,13 +262,12 @@ static void every_step(void **unused)
  * One object, and a free of it that is interrupted at each of its first instructions, where the fast path is, and
  * then at some.  There another thread tries to allocate, finds no object anywhere and sleeps.  The free must wake it.
  */
-static void waiter_at_every_step(void **unused)
+TEST(waiter_at_every_step)
 {
     struct sigaction act = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO}, old;
     pthread_t thread;
     unsigned slept = 0;
 
-    (void)unused;
     pool_nap = 0; /* he does not look again by himself */
     cache = stook_cache_create("stepped", SIZE, NULL);
     sigaction(SIGTRAP, &act, &old);
@@ -335,30 +323,15 @@ static void waiter_at_every_step(void **unused)
 }
 
 #else
-static void waiter_at_every_step(void **unused)
+TEST(waiter_at_every_step)
 {
-    (void)unused;
     skip();
 }
 
-static void every_step(void **unused)
+TEST(every_step)
 {
-    (void)unused;
     skip();
 }
 #endif
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waiter_at_every_step),
-        cmocka_unit_test(every_step),
-    };
-
-    if (!getenv("STOOK_ARENA")) { /* read before main(): once more, with little */
-        setenv("STOOK_ARENA", "32M", 1);
-        execl("/proc/self/exe", "test_pool_steps", NULL);
-        return 1;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_WITH_SETTING("STOOK_ARENA", "32M")

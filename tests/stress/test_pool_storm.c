@@ -12,31 +12,21 @@
 
 #include "percpu/rows.h"
 #include "support/check.h"
-#include "support/child.h"
 #include "support/libc_names.h"
 #include "support/random.h"
+#include "support/test.h"
 
 #include <stook/pool.h>
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { SIZE = 8192, MOST = 80000, THREADS = 8, RESERVE = 6, ROUNDS = 4000, HANDLER_HELD = 2 };
 
@@ -77,7 +67,6 @@ static void give(void *object, uint32_t number)
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     atomic_init(&((struct object *)object)->owner, 0);
 }
 
@@ -136,7 +125,6 @@ static void handler(int signal)
     int saved = errno;
     uint64_t r;
 
-    (void)signal;
     if (!self)
         return;
     atomic_fetch_add(&signals, 1);
@@ -238,9 +226,8 @@ static void join_workers(void)
 }
 
 /* Fewer objects than threads: all wait for each other all the time. */
-static void few_objects(void **unused)
+TEST(few_objects)
 {
-    (void)unused;
     for (unsigned reserve = 0; reserve <= 3; reserve++) {
         start(reserve);
         if (reserve == 0) /* one object for all, of the cache: no reserve keeps it */
@@ -253,9 +240,8 @@ static void few_objects(void **unused)
     }
 }
 
-static void with_handlers(void **unused)
+TEST(with_handlers)
 {
-    (void)unused;
     timers = true;
     start(RESERVE);
     run_workers();
@@ -266,12 +252,11 @@ static void with_handlers(void **unused)
 }
 
 /* Never below what the workers need to go on. */
-static void with_resizes(void **unused)
+TEST(with_resizes)
 {
     uint64_t random = 4711;
     unsigned resizes = 0;
 
-    (void)unused;
     start(RESERVE);
     run_workers();
     while (atomic_load(&finished) < THREADS) {
@@ -296,7 +281,6 @@ static int child_body(void *arg)
     void *object[2 * RESERVE];
     unsigned n = 0, have;
 
-    (void)arg;
     for (have = 0; have < 2 * RESERVE; have++) {
         object[have] = stook_pool_alloc(pool, STOOK_NORECLAIM);
         if (!object[have])
@@ -321,11 +305,10 @@ static int child_body(void *arg)
     return 0;
 }
 
-static void with_forks(void **unused)
+TEST(with_forks)
 {
     unsigned forks = 0;
 
-    (void)unused;
     start(RESERVE);
     run_workers();
     do {
@@ -341,13 +324,6 @@ static void with_forks(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(few_objects),
-        cmocka_unit_test(with_handlers),
-        cmocka_unit_test(with_resizes),
-        cmocka_unit_test(with_forks),
-    };
-
     if (!getenv("STOOK_ARENA")) { /* read before main(): once more, with little */
         setenv("STOOK_ARENA", "32M", 1);
 #ifdef TOPOLOGY
@@ -356,5 +332,5 @@ int main(void)
         execl("/proc/self/exe", "test_pool_storm", NULL);
         return 1;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -48,8 +48,6 @@ static void visit(void)
 
 static void on_step(int signal, siginfo_t *info, void *ucontext)
 {
-    (void)signal;
-    (void)info;
     if (done || ++steps < next_step)
         return;
     next_step = steps + 3 + random_below(&seed, 60);
@@ -125,13 +123,12 @@ static void run_once(const struct scenario *s)
     alone += atomic_load(&singles);
 }
 
-static void handler_anywhere(void **unused)
+TEST(handler_anywhere)
 {
     struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO}, old;
     const char *text = getenv("STOOK_TEST_ROUNDS");
     unsigned rounds = text ? (unsigned)atoi(text) : 40;
 
-    (void)unused;
     sigaction(SIGTRAP, &action, &old);
     for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
         unsigned all = 0;
@@ -150,18 +147,15 @@ static void handler_anywhere(void **unused)
 }
 
 #else
-static void handler_anywhere(void **unused)
+TEST(handler_anywhere)
 {
-    (void)unused;
     skip();
 }
 #endif
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(handler_anywhere)};
-
     if (stook_rcu_set_ops(&ops) != 0)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -8,6 +8,7 @@
  * that the taker moves to the CPU itself.  No object has two users, none is lost.
  */
 #include "support/sections_widened.h"
+#include "support/test.h"
 
 #include "sheaf/slot.h"
 
@@ -26,12 +27,7 @@ static bool test_fence(unsigned cpu);
 
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { THREADS = 3, TAKERS = 2, TURNS = 8000, BATCH = 12, LOOKS = 4000 };
 
@@ -73,7 +69,6 @@ static void nothing(void)
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     atomic_init(&((struct thing *)object)->users, 0);
 }
 
@@ -171,17 +166,15 @@ static void storm(bool refuse)
     assert_int_equal(stook_cache_destroy(cache), 0); /* none is lost */
 }
 
-static void fenced(void **unused)
+TEST(fenced)
 {
-    (void)unused;
     storm(false);
 }
 
-static void visited(void **unused)
+TEST(visited)
 {
     cpu_set_t before, after;
 
-    (void)unused;
     assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
     storm(true);
     assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
@@ -192,20 +185,16 @@ static int begin(void **unused)
 {
     static const struct stook_rcu_ops ops = {sizeof(ops), call_at_once, nothing, nothing, NULL};
 
-    (void)unused;
     return stook_rcu_set_ops(&ops);
 }
 
 static int end(void **unused)
 {
-    (void)unused;
     check_all(NULL, 0);
     return 0;
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(fenced), cmocka_unit_test(visited)};
-
-    return cmocka_run_group_tests(tests, begin, end);
+    return tests_run(begin, end);
 }

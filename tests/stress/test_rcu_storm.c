@@ -11,23 +11,16 @@
  */
 #include "support/check.h"
 #include "support/delayed_rcu.h"
+#include "support/test.h"
 
 #include "base/context.h"
 #include "reserve/rcu.h"
 
 #include <stook/rcu.h>
 
-#include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 enum { PLACES = 48, READERS = 3, WRITERS = 3, TYPES = 2, WORDS = 6, TURNS = 15000 };
 
@@ -50,7 +43,6 @@ static uint64_t type_of(unsigned type)
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     struct thing *thing = object;
 
     atomic_init(&thing->type, type_of(TYPES));
@@ -160,7 +152,6 @@ static void on_signal(int signal)
 {
     int saved = errno; /* of an allocation that failed */
 
-    (void)signal;
     if (handler_random == 0)
         return;
     atomic_fetch_add_explicit(&signals, 1, memory_order_relaxed);
@@ -264,7 +255,7 @@ static void *waiter(void *arg)
 
 /* ------------------------------------------------------------------------------------------------- */
 
-static void storm(void **unused)
+TEST(storm)
 {
     struct stook_cache_args args = {.size = sizeof(args)}, constructed = args;
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
@@ -273,7 +264,6 @@ static void storm(void **unused)
     struct timespec moment = {0, 300000};
     bool alive = true;
 
-    (void)unused;
     if (text)
         rounds = (unsigned)atoi(text);
     assert_int_equal(delayed_use(), 0);
@@ -332,11 +322,4 @@ static void storm(void **unused)
     assert_int_equal(atomic_load(&delayed_calls), atomic_load(&delayed_backs));
     delayed_end();
     check_all(NULL, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(storm)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,25 +12,17 @@
 #include "base/context.h"
 #include "support/libc_names.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <stook/inline.h>
 
-#include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #ifndef ROUNDS
 #define ROUNDS 1
@@ -145,7 +137,6 @@ static void handler(int signal)
     struct context *context = context_self();
     unsigned depth = context->depth;
 
-    (void)signal;
     if (!self)
         return;
     if (depth_hidden)
@@ -224,7 +215,6 @@ static void *worker(void *arg)
 /* Free objects keep their owner word: a constructor clears it once, and frees leave it 0. */
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     atomic_init(&((struct object *)object)->owner, 0);
 }
 
@@ -247,9 +237,8 @@ static void start(void)
     }
 }
 
-static void test_signals(void **state)
+TEST(test_signals)
 {
-    (void)state;
     uint64_t operations = 0, signals = 0, in_handlers = 0, refused = 0, errors = 0;
 
     start();
@@ -271,9 +260,8 @@ static void test_signals(void **state)
 }
 
 /* Runs before the other: the child must not inherit its counts. */
-static void test_rule_8_broken(void **state)
+TEST(test_rule_8_broken)
 {
-    (void)state;
     int status;
     pid_t child = fork();
 
@@ -295,14 +283,4 @@ static void test_rule_8_broken(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     /* It hung; or something saw it before: lock ranks, a corrupt list, a sanitizer. */
     assert_int_not_equal(status, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rule_8_broken),
-        cmocka_unit_test(test_signals),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,9 @@
 #ifndef TESTS_SUPPORT_CHILD_H
 #define TESTS_SUPPORT_CHILD_H
 
-#include <stddef.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct child {
     int status;        /* as waitpid() gives it */
@@ -19,5 +21,9 @@ void child_run(struct child *child, int (*body)(void *arg), void *arg);
 int child_died_saying(const struct child *child, const char *text);
 /* It ended with 0. */
 int child_passed(const struct child *child);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

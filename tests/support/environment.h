@@ -3,8 +3,8 @@
 #ifndef STOOK_TESTS_ENVIRONMENT_H
 #define STOOK_TESTS_ENVIRONMENT_H
 
-#include <stdlib.h>
-#include <string.h>
+#include "support/test.h"
+
 #include <unistd.h>
 
 static inline void environment_need(const char *name, const char *value, char **argv)
@@ -14,5 +14,13 @@ static inline void environment_need(const char *name, const char *value, char **
     if ((!now || strcmp(now, value) != 0) && setenv(name, value, 1) == 0)
         execv("/proc/self/exe", argv);
 }
+
+/* main() of a test that needs nothing else. */
+#define TESTS_WITH_SETTING(name, value)                                                            \
+    int main(int argc, char **argv)                                                                \
+    {                                                                                              \
+        environment_need(name, value, argv);                                                       \
+        return tests_run(NULL, NULL);                                                              \
+    }
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/group_model.h"
+#include "support/test.h"
 
 #include "charge/group_table.h"
 #include "base/context.h"
@@ -8,16 +9,9 @@
 #include <stook/stook.h>
 #include <stook/topology.h>
 
-#include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct group_model group_model = {.inside = -1};
 

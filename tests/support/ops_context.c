@@ -62,8 +62,6 @@ static void ops_on_step(int signal, siginfo_t *info, void *ucontext)
 {
     struct ops_frame *frame = &ops_frame[ops.depth];
 
-    (void)signal;
-    (void)info;
     /* Held: the call has called the model. */
     if (++frame->steps < frame->wanted || (!frame->armed && frame->visits > 0))
         return;
@@ -136,7 +134,6 @@ bool ops_hold(void)
 
 void ops_release(bool armed)
 {
-    (void)armed;
 }
 
 void ops_disarm(void)

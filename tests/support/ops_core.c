@@ -29,8 +29,6 @@ int ops_core_stat(struct stook_cache *cache, struct stook_stat *stat)
 
 struct sheaf *prefilled_of(const struct stook_cache *cache, const struct stook_sheaf *given)
 {
-    (void)cache;
-    (void)given;
     return NULL;
 }
 
@@ -47,23 +45,18 @@ void ops_grace(void)
 }
 void ops_sheaf_step(unsigned cache)
 {
-    (void)cache;
 }
 void ops_pool_step(unsigned cache)
 {
-    (void)cache;
 }
 void ops_pool_free(size_t at)
 {
-    (void)at;
 }
 void ops_pool_destroy(unsigned pool)
 {
-    (void)pool;
 }
 void ops_sheaf_return(unsigned sheaf)
 {
-    (void)sheaf;
 }
 void ops_free_rcu_step(void)
 {
@@ -83,7 +76,6 @@ void ops_group_enter(void)
 }
 void ops_tags_step(unsigned cache)
 {
-    (void)cache;
 }
 void ops_check_groups(void)
 {

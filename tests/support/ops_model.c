@@ -36,13 +36,11 @@ unsigned ops_below(unsigned end)
 
 void ops_ctor(void *object, void *arg)
 {
-    (void)arg;
     *(unsigned char *)object = OPS_BUILT;
 }
 
 void ops_dtor(void *object, void *arg)
 {
-    (void)arg;
     OPS_CHECK(*(unsigned char *)object == OPS_BUILT);
     *(unsigned char *)object = 0;
 }

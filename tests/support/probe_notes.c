@@ -76,7 +76,6 @@ int probe_notes_read(struct probe_note notes[PROBE_NOTES_MAX])
 
 static int probe_notes_first(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    (void)size;
     *(uint64_t *)arg = info->dlpi_addr;
     return 1;
 }

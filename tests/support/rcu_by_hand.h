@@ -11,17 +11,12 @@
 #include "reserve/rcu.h"
 #include "sheaf/slot.h"
 #include "support/check.h"
+#include "support/test.h"
 
 #include <stook/rcu.h>
 
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { CAPACITY = 30, SIZE = 256, MOST = 4000 };
 
@@ -102,7 +97,6 @@ static inline int setup(void **unused)
 {
     cpu_set_t one;
 
-    (void)unused;
     cpu = (unsigned)sched_getcpu();
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
@@ -151,7 +145,6 @@ static inline void check(void)
 
 static inline int teardown(void **unused)
 {
-    (void)unused;
     while (held > 0)
         stook_free(cache, objects[--held]);
     assert_int_equal(stook_cache_destroy(cache), 0);

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/steps.h"
+#include "support/test.h"
 
 #if defined(__x86_64__) || defined(__aarch64__)
 #include <elf.h>
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { BOUNDARIES_MAX = 160, TURNS = 1000, NO_TRACING = 77, NOBODY = -1 };
 /* An instruction that traps; where the thread stands then, and how far it has to go on from its own. */
@@ -233,7 +228,6 @@ static uintptr_t exclusive_end(pid_t child, uintptr_t at)
                 return at + 4 * (i + 1);
 #endif
     (void)child;
-    (void)at;
     return 0;
 }
 

@@ -381,7 +381,6 @@ static void storm_handler(int signal)
     struct storm_thread *self = storm_self;
     int saved = errno;
 
-    (void)signal;
     if (!self)
         return;
     uint64_t r = storm_next(&self->handler_random);

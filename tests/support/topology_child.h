@@ -8,14 +8,7 @@
 
 #include "support/must.h"
 #include "support/child.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define DOCUMENT "node:8 core:4 smt:2 memory:1,5=32G distance:*=32 distance:0-3=12 distance:4-7=12"
 
@@ -26,14 +19,6 @@ static inline void topology_find_folder(void)
     const char *source = getenv("STOOK_SOURCE_DIR");
 
     snprintf(folder, sizeof(folder), "%s/topologies", source ? source : ".");
-}
-
-static inline void in_child(int (*body)(void *arg), void *arg)
-{
-    static struct child child;
-
-    child_run(&child, body, arg);
-    assert_true(child_passed(&child));
 }
 
 #endif

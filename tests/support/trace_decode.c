@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#define MUST_FAILS abort()
+#include "support/must.h"
 #include "support/trace_decode.h"
 
 #include <fcntl.h>
@@ -9,14 +11,6 @@
 #include <unistd.h>
 
 enum { DECODE_CACHES = 1 << 16 };
-
-#define MUST(what)                                                                                 \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "%s:%d: the trace: %s\n", __FILE__, __LINE__, #what);                  \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static unsigned char *decode_load(const char *path, size_t *size)
 {

@@ -20,7 +20,6 @@ static void late_touched(int signal, siginfo_t *info, void *context)
     uintptr_t at = (uintptr_t)info->si_addr;
     char line[64];
 
-    (void)context;
     if (at >= late_base + late_begin && at < late_base + late_end) {
         int n = snprintf(line, sizeof(line), "late: %#lx is touched\n",
                          (unsigned long)(at - late_base));
@@ -41,8 +40,6 @@ unsigned la_objopen(struct link_map *map, Lmid_t list, uintptr_t *cookie)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const char *region = getenv("LATE_REGION");
 
-    (void)list;
-    (void)cookie;
     if (!strstr(map->l_name, "/libstook-malloc.so") || !region ||
         sscanf(region, "%lx-%lx", &late_begin, &late_end) != 2)
         return 0;

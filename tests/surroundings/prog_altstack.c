@@ -27,7 +27,6 @@ static void rounds(int count)
 
 static void handler(int signal)
 {
-    (void)signal;
     rounds(60);
 }
 

@@ -64,8 +64,6 @@ static void move_to(int cpu)
 
 static void *no_object(struct stook_cache *of, unsigned flags)
 {
-    (void)of;
-    (void)flags;
     return NULL;
 }
 
@@ -165,7 +163,6 @@ static void row_alloc_wait(void)
 
 static int one_more(void *that, void *count)
 {
-    (void)that;
     *(int *)count += 1;
     return 0;
 }
@@ -310,8 +307,6 @@ static void row_topology(void)
 
 static size_t reclaimed(size_t wanted_bytes, void *context)
 {
-    (void)context;
-    (void)wanted_bytes;
     return 0;
 }
 

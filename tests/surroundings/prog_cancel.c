@@ -171,8 +171,6 @@ static unsigned called_back;
 
 static void cancellation_point(void *one, void *arg)
 {
-    (void)arg;
-    (void)one;
     pthread_testcancel();
     usleep(1);
     called_back++;
@@ -238,7 +236,6 @@ static void *cancelled_main(void *context)
 
 static void *neighbour_main(void *context)
 {
-    (void)context;
     while (!stop) {
         free(memset(malloc(300000), 1, 300000));
         stook_free(cache, stook_alloc(cache, 0));

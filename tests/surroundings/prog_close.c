@@ -34,7 +34,6 @@ static void give_up(const char *what, const char *why)
 
 static void handle(int number)
 {
-    (void)number;
 }
 
 static void use(void *of)

@@ -75,7 +75,6 @@ static void inner(void)
 
 static void *open_and_put(void *unused)
 {
-    (void)unused;
     pthread_barrier_wait(&barrier);
     void *plug = open_or_give_up(plug_path, flags);
     const char *(*look)(const char *, int) =

@@ -26,7 +26,6 @@ static void first(void)
 
 static void first_handler(int signal)
 {
-    (void)signal;
     first();
 }
 

@@ -56,8 +56,6 @@ static void refuse_fixed(void)
 /* Ends like a kill, and prints the call first. */
 static void forbidden(int signal, siginfo_t *info, void *context)
 {
-    (void)signal;
-    (void)context;
     for (size_t i = 0; i < sizeof(filter_calls) / sizeof(filter_calls[0]); i++)
         if (filter_calls[i].number == info->si_syscall)
             say("forbidden: %s\n", filter_calls[i].name);

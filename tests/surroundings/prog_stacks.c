@@ -81,7 +81,6 @@ static void contexts(void)
 
 static void handler(int signal)
 {
-    (void)signal;
     work();
 }
 
@@ -105,7 +104,6 @@ static void handlers(void)
 
 static void end(int signal)
 {
-    (void)signal;
     work();
     _exit(0);
 }

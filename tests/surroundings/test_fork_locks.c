@@ -6,18 +6,13 @@
  * another thread allocates under it.  prog_fork.c has the scheduling classes.
  */
 #include "support/malloc_calls.h"
+#include "support/test.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #if defined(__SANITIZE_THREAD__)
 int main(void)
@@ -117,12 +112,11 @@ static void *churn(void *unused)
     return unused;
 }
 
-static void test_stdio(void **state)
+TEST(test_stdio)
 {
     void *(*const bodies[])(void *) = {read_lines, write_lines, flush_all, flush_all, churn};
     pthread_t threads[5];
 
-    (void)state;
     atomic_store(&stop, false);
     assert_int_equal(pipe(pipes), 0);
     for (unsigned i = 0; i < 5; i++)
@@ -163,11 +157,10 @@ static void *allocate_under_it(void *unused)
     return unused;
 }
 
-static void test_a_foreign_handler(void **state)
+TEST(test_a_foreign_handler)
 {
     pthread_t threads[2];
 
-    (void)state;
     atomic_store(&stop, false);
     assert_int_equal(pthread_atfork(foreign_take, foreign_drop, foreign_drop), 0);
     for (unsigned i = 0; i < 2; i++)
@@ -176,15 +169,5 @@ static void test_a_foreign_handler(void **state)
     atomic_store(&stop, true);
     for (unsigned i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stdio),
-        cmocka_unit_test(test_a_foreign_handler),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #endif

@@ -8,22 +8,16 @@
 #include "base/context.h"
 #include "support/malloc_calls.h"
 #include "support/random.h"
+#include "support/test.h"
 
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { FORKS = 40, TIME = 240 };
@@ -106,7 +100,6 @@ static struct stook_cache *cache; /* with a constructor */
 
 static void typed_make(void *object, void *arg)
 {
-    (void)arg;
     uint64_t *words = object;
 
     words[0] = 0x5100c;
@@ -359,42 +352,26 @@ static void run_once(void (*what)(void))
     pthread_join(thread, NULL);
 }
 
-static void test_the_first_kmalloc(void **state)
+TEST(test_the_first_kmalloc)
 {
-    (void)state;
     run_once(first_kmalloc);
 }
 
-static void test_many_objects(void **state)
+TEST(test_many_objects)
 {
-    (void)state;
     run_once(keep_many);
 }
 
-static void test_a_mutex_that_fork_waits_for(void **state)
+TEST(test_a_mutex_that_fork_waits_for)
 {
     void *(*const bodies[THREADS])(void *) = {worker_main, worker_main, worker_main};
 
-    (void)state;
     run(bodies, FORKS / 2);
 }
 
-static void test_other_threads_beside_it(void **state)
+TEST(test_other_threads_beside_it)
 {
     void *(*const bodies[THREADS])(void *) = {worker_main, other_main, other_main};
 
-    (void)state;
     run(bodies, FORKS / 8); /* each goes slowly: there are more threads than CPUs */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_first_kmalloc), /* first: no other has used kmalloc */
-        cmocka_unit_test(test_many_objects),
-        cmocka_unit_test(test_a_mutex_that_fork_waits_for),
-        cmocka_unit_test(test_other_threads_beside_it),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

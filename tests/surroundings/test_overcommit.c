@@ -7,15 +7,10 @@
  * (scripts/check-vm.sh), whose setting nothing else depends on.
  */
 #include "support/malloc_calls.h"
+#include "support/test.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { OBJECTS = 1 << 20, MIB = 1 << 20 };
 
@@ -68,12 +63,11 @@ static int fill(void)
     return 0;
 }
 
-static void test_nothing_is_committed_beforehand(void **state)
+TEST(test_nothing_is_committed_beforehand)
 {
     int status;
     pid_t child;
 
-    (void)state;
     if (!getenv("STOOK_SLOW") || access("/proc/sys/vm/overcommit_memory", W_OK) != 0)
         skip();
     set("/proc/sys/vm/overcommit_memory", "2");
@@ -89,9 +83,7 @@ static void test_nothing_is_committed_beforehand(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nothing_is_committed_beforehand)};
-
     if (argc > 1 && strcmp(argv[1], "fill") == 0)
         return fill();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

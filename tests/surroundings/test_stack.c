@@ -7,20 +7,14 @@
  * handlers on an alternate stack of SIGSTKSZ, threads of PTHREAD_STACK_MIN.
  */
 #include "support/malloc_calls.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <ucontext.h>
-
-#include <cmocka.h>
 
 #if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||     \
     defined(STOOK_ASSERTIONS)
@@ -167,9 +161,8 @@ static void use_cache(void)
     }
 }
 
-static void test_malloc_calls(void **state)
+TEST(test_malloc_calls)
 {
-    (void)state;
     call_on_stack(use_malloc, "malloc, calloc, free");
     call_on_stack(use_realloc, "realloc");
     call_on_stack(use_aligned, "posix_memalign");
@@ -178,11 +171,10 @@ static void test_malloc_calls(void **state)
 }
 
 /* On another CPU than before. */
-static void test_after_a_migration(void **state)
+TEST(test_after_a_migration)
 {
     cpu_set_t all, one;
 
-    (void)state;
     assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (!CPU_ISSET(cpu, &all))
@@ -195,11 +187,10 @@ static void test_after_a_migration(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
 }
 
-static void test_stook(void **state)
+TEST(test_stook)
 {
     static const size_t of[] = {32, 200, 3000};
 
-    (void)state;
     for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
         cache = stook_cache_create("stack", of[i], NULL);
         assert_non_null(cache);
@@ -208,11 +199,10 @@ static void test_stook(void **state)
     }
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
     struct rlimit before, limit;
 
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_DATA, &before), 0);
     limit = before;
     limit.rlim_cur = (rlim_t)192 << 20;
@@ -223,16 +213,9 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_malloc_calls),
-        cmocka_unit_test(test_after_a_migration),
-        cmocka_unit_test(test_stook),
-        cmocka_unit_test(test_refused),
-    };
-
     stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stack == MAP_FAILED)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }
 #endif

@@ -11,7 +11,7 @@
 #include "page/arena.h"
 #include "kmalloc/private.h"
 #include "slab/column.h"
-#include "support/child.h"
+#include "support/test.h"
 
 #include <sched.h>
 #include <stook/group.h>
@@ -23,15 +23,6 @@
 #include <stook/stat.h>
 #include <stook/stook.h>
 #include <stook/tag.h>
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { N = 100, MANY = 3000 };
 
@@ -81,7 +72,6 @@ static void check_object(const void *object, unsigned line)
 
 static int setup(void **unused)
 {
-    (void)unused;
     group = stook_group_create("payer", STOOK_NO_GROUP, STOOK_UNLIMITED);
     other = stook_group_create("other", STOOK_NO_GROUP, STOOK_UNLIMITED);
     if (!group.id || !other.id || stook_tags_enable(NULL, 1))
@@ -92,7 +82,6 @@ static int setup(void **unused)
 
 static int teardown(void **unused)
 {
-    (void)unused;
     stook_group_leave(STOOK_NO_GROUP);
     assert_int_equal(usage(group), 0);
     assert_int_equal(usage(other), 0);
@@ -119,13 +108,12 @@ static unsigned take_each(struct stook_cache *cache)
     return n;
 }
 
-static void test_single(void **unused)
+TEST_WITH(test_single, setup, teardown)
 {
     struct stook_cache *cache = make("single", 992, 64, STOOK_CACHE_ACCOUNT);
     unsigned n, tag;
     uint64_t calls;
 
-    (void)unused;
     for (int round = 0; round < 3; round++) { /* empty sheaves first, then what came back */
         n = take_each(cache);
         for (unsigned i = 0; i < 992; i++)
@@ -154,12 +142,11 @@ static void test_single(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-static void test_bulk(void **unused)
+TEST_WITH(test_bulk, setup, teardown)
 {
     struct stook_cache *cache = make("bulk", 200, 0, STOOK_CACHE_ACCOUNT);
     unsigned tag;
 
-    (void)unused;
     assert_int_equal(stook_alloc_bulk(cache, 0, N, objects), 0);
     for (unsigned i = 0; i < N; i++)
         check_object(objects[i], __LINE__ - 2);
@@ -187,12 +174,11 @@ static void test_bulk(void **unused)
 }
 
 /* A call that fails charges nothing, and NULL in place of a group charges no group. */
-static void test_refused(void **unused)
+TEST_WITH(test_refused, setup, teardown)
 {
     struct stook_cache *cache = make("refused", 256, 0, STOOK_CACHE_ACCOUNT);
     void *object;
 
-    (void)unused;
     errno = 0;
     assert_null(stook_alloc(cache, 1u << 20));
     assert_int_equal(errno, EINVAL);
@@ -221,13 +207,12 @@ static void test_refused(void **unused)
 }
 
 /* While all calls are counted, they are charged as well. */
-static void test_counted(void **unused)
+TEST_WITH(test_counted, setup, teardown)
 {
     struct stook_cache *cache = make("counted", 256, 0, STOOK_CACHE_ACCOUNT);
     struct stook_stat stat = {.size = sizeof(stat)};
     unsigned n;
 
-    (void)unused;
     assert_int_equal(stook_cache_stat_enable(cache, STOOK_STATS_ALL), 0);
     n = take_each(cache);
     assert_int_equal(usage(group), (uint64_t)n * cache->account.charge);
@@ -242,14 +227,13 @@ static void test_counted(void **unused)
 /* ---- reserves ------------------------------------------------------------------------------- */
 
 /* The group of the thread that fills a sheaf is charged.  Allocating from it cannot fail, whatever the limit is by then. */
-static void test_prefilled(void **unused)
+TEST_WITH(test_prefilled, setup, teardown)
 {
     struct stook_cache *cache = make("prefilled", 256, 0, STOOK_CACHE_ACCOUNT);
     struct stook_sheaf *sheaf;
     unsigned size;
     void *object;
 
-    (void)unused;
     assert_non_null(sheaf = stook_sheaf_prefill(cache, 0, 5));
     size = stook_sheaf_size(sheaf);
     assert_true(size >= 5);
@@ -285,13 +269,12 @@ static void test_prefilled(void **unused)
 }
 
 /* A reserve is charged to no group; the thread that allocates from it is. */
-static void test_pool(void **unused)
+TEST_WITH(test_pool, setup, teardown)
 {
     struct stook_cache *cache = make("pool", 256, 0, STOOK_CACHE_ACCOUNT);
     struct stook_pool *pool = stook_pool_create(cache, 8);
     unsigned tag;
 
-    (void)unused;
     assert_non_null(pool);
     assert_int_equal(usage(group), 0);
     for (unsigned i = 0; i < 20; i++) {
@@ -345,12 +328,11 @@ static const struct stook_rcu_ops rcu_ops = {sizeof(rcu_ops), rcu_call, rcu_pass
                                              NULL};
 
 /* An object that waits for readers is charged to no group. */
-static void test_deferred(void **unused)
+TEST_WITH(test_deferred, setup, teardown)
 {
     struct stook_cache *cache = make("deferred", 256, 0, STOOK_CACHE_ACCOUNT);
     unsigned tag;
 
-    (void)unused;
     assert_int_equal(stook_rcu_set_ops(&rcu_ops), 0);
     assert_int_equal(stook_alloc_bulk(cache, 0, N, objects), 0);
     tag = stook_tag_of(objects[0]);
@@ -369,12 +351,11 @@ static void test_deferred(void **unused)
 
 /* ---- of any size ---------------------------------------------------------------------------- */
 
-static void test_kmalloc(void **unused)
+TEST_WITH(test_kmalloc, setup, teardown)
 {
     static const size_t sizes[] = {1, 100, 4096, 100000, 3 << 20};
     unsigned tag = 0;
 
-    (void)unused;
     for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         struct stook_tag_stat stat;
         void *object = stook_kmalloc(sizes[i], 0); /* one site for all */
@@ -419,13 +400,12 @@ static void stay_here(void)
 }
 
 /* Slabs from before have no room for tags; what went uncounted is put right when its place is used. */
-static void test_switching(void **unused)
+TEST_WITH(test_switching, setup, teardown)
 {
     struct stook_cache *cache;
     uint64_t tagged, total;
     unsigned first, had, tag;
 
-    (void)unused;
     stay_here();
     assert_int_equal(stook_tags_enable(NULL, 0), 0);
     cache = make("switching", 256, 0, 0);
@@ -486,17 +466,15 @@ static unsigned constructed;
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     memset(object, 0x5a, CTOR_SIZE);
     constructed++;
 }
 
 /* What a constructor wrote stays, wherever owner and tag lie. */
-static void test_constructed(void **unused)
+TEST_WITH(test_constructed, setup, teardown)
 {
     static const size_t aligns[] = {8, 16, 64};
 
-    (void)unused;
     for (unsigned k = 0; k < 3; k++) {
         struct stook_cache_args args = {.size = sizeof(args),
                                         .align = aligns[k],
@@ -521,12 +499,11 @@ static void test_constructed(void **unused)
 }
 
 /* An accounted cache of 992 bytes at 64 is laid out as one that is not. */
-static void test_bytes(void **unused)
+TEST_WITH(test_bytes, setup, teardown)
 {
     struct stook_cache *off, *group_only, *both;
     struct stook_private_slabs slabs;
 
-    (void)unused;
     assert_int_equal(stook_tags_enable(NULL, 0), 0);
     off = make("off", 992, 64, 0);
     group_only = make("group", 992, 64, STOOK_CACHE_ACCOUNT);
@@ -549,11 +526,10 @@ static void test_bytes(void **unused)
 }
 
 /* Slabs of the minimum order have their columns where these are there. */
-static void test_least_order(void **unused)
+TEST_WITH(test_least_order, setup, teardown)
 {
     static const size_t sizes[] = {24, 200, 992, 5000};
 
-    (void)unused;
     for (unsigned k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
         struct stook_cache *cache = make("least", sizes[k], 8, STOOK_CACHE_ACCOUNT);
         struct layout layout = cache->layout;
@@ -601,7 +577,6 @@ static int overrun_in_bulk(void *arg)
 {
     struct stook_cache *cache = make("overrun", 992, 64, STOOK_CACHE_ACCOUNT);
 
-    (void)arg;
     if (stook_alloc_bulk(cache, 0, 10, objects) != 0)
         return 1;
     memset((char *)objects[7] + 992, 0x41, 32);
@@ -628,12 +603,11 @@ static int foreign(void *arg)
     struct stook_cache *cache = make("one", 992, 64, STOOK_CACHE_ACCOUNT);
     struct stook_cache *wrong = make("another", 992, 64, STOOK_CACHE_ACCOUNT);
 
-    (void)arg;
     stook_free(wrong, stook_alloc(cache, 0));
     return 0;
 }
 
-static void test_reports(void **unused)
+TEST_WITH(test_reports, setup, teardown)
 {
     static const struct {
         int (*body)(void *arg);
@@ -649,30 +623,9 @@ static void test_reports(void **unused)
     };
     static struct child child;
 
-    (void)unused;
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         int arg = cases[i].arg;
         child_run(&child, cases[i].body, arg ? &arg : NULL);
         assert_true(child_died_saying(&child, cases[i].says));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_single, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bulk, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_counted, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_prefilled, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_pool, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_deferred, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_kmalloc, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_switching, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_constructed, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bytes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_least_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_reports, setup, teardown),
-    };
-    return cmocka_run_group_tests_name("account", tests, NULL, NULL);
 }

@@ -8,19 +8,12 @@
  */
 #include "charge/account.h"
 #include "charge/element.h"
-#include "support/child.h"
+#include "support/test.h"
 
 #include <stook/group.h>
 #include <stook/inline.h>
 #include <stook/stook.h>
 #include <stook/tag.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MANY = 700 }; /* some slabs and sheaves of the largest */
 
@@ -148,9 +141,8 @@ static void go(struct stook_cache *cache, bool owners, bool tags)
         assert_int_equal(live_of(tag[i]), 0);
 }
 
-static void test_ways(void **unused)
+TEST(test_ways)
 {
-    (void)unused;
     for (unsigned tags = 0; tags < 2; tags++) {
         assert_int_equal(stook_tags_enable(NULL, (int)tags), 0);
         for (unsigned i = 0; i < 2 * KINDS; i++) {
@@ -169,9 +161,8 @@ static void test_ways(void **unused)
 }
 
 /* Objects of slabs without tags and with some, freed while tags are counted and while they are not. */
-static void test_switched(void **unused)
+TEST(test_switched)
 {
-    (void)unused;
     for (unsigned i = 0; i < 2 * KINDS; i++) {
         struct stook_cache *cache = make(kinds[i / 2].size, kinds[i / 2].align, i & 1);
         unsigned tag = 0;
@@ -198,12 +189,11 @@ static void test_switched(void **unused)
 }
 
 /* To the last byte of a limit, from stocks that are opened, emptied and closed on the way. */
-static void test_limit(void **unused)
+TEST(test_limit)
 {
     struct stook_cache *cache = make(256, 16, true);
     unsigned n = 0;
 
-    (void)unused;
     assert_int_equal(stook_group_set_limit(entered, MANY / 2 * (size_t)cache->account.charge), 0);
     for (unsigned round = 0; round < 3; round++) {
         while (n < MANY && (objects[n] = stook_alloc(cache, STOOK_NORECLAIM)) != NULL)
@@ -255,7 +245,6 @@ static int behind(void *arg)
     char *object = stook_alloc(cache, 0);
     uint32_t index;
 
-    (void)arg;
     if (!object)
         return 1;
     stook_free(cache, slab_base(slab_find(cache, object, &index)) +
@@ -268,14 +257,13 @@ static int in_the_middle(void *arg)
     struct stook_cache *cache = make(256, 16, true);
     char *object = stook_alloc(cache, 0);
 
-    (void)arg;
     if (!object)
         return 1;
     stook_free(cache, object + 16);
     return 0;
 }
 
-static void test_reports(void **unused)
+TEST(test_reports)
 {
     static const struct {
         int (*body)(void *arg);
@@ -289,7 +277,6 @@ static void test_reports(void **unused)
     };
     static struct child child;
 
-    (void)unused;
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         int arg = cases[i].arg;
         child_run(&child, cases[i].body, arg ? &arg : NULL);
@@ -298,11 +285,10 @@ static void test_reports(void **unused)
 }
 
 /* No number is stored as nothing, and what is stored is read back at its own object only. */
-static void test_elements(void **unused)
+TEST(test_elements)
 {
     struct stook_cache *cache = make(8, 8, true);
 
-    (void)unused;
     for (uint64_t step = 0; step < 100000; step++) {
         const void *object = (const void *)(uintptr_t)(0x7f0000000000 + step * 40),
                    *next = (const void *)((uintptr_t)object + 8);
@@ -319,7 +305,6 @@ static void test_elements(void **unused)
 
 static int setup(void **unused)
 {
-    (void)unused;
     entered = stook_group_create("entered", STOOK_NO_GROUP, STOOK_UNLIMITED);
     named = stook_group_create("named", STOOK_NO_GROUP, STOOK_UNLIMITED);
     if (!entered.id || !named.id)
@@ -330,17 +315,11 @@ static int setup(void **unused)
 
 static int teardown(void **unused)
 {
-    (void)unused;
     stook_group_leave(STOOK_NO_GROUP);
     return stook_group_destroy(entered) || stook_group_destroy(named) ? -1 : 0;
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ways),     cmocka_unit_test(test_switched),
-        cmocka_unit_test(test_limit),    cmocka_unit_test(test_reports),
-        cmocka_unit_test(test_elements),
-    };
-    return cmocka_run_group_tests_name("account_ways", tests, setup, teardown);
+    return tests_run(setup, teardown);
 }

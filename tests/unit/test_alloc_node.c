@@ -55,7 +55,6 @@ static int of_each_node(void *arg)
     static const int homes[] = {1, 1, 5, 3, -1, 5, -1, 3};
     uint64_t state = 1;
 
-    (void)arg;
     MUST(start(MACHINE));
     for (int cpu = 0; cpu < CPUS; cpu++) {
         for (int node = 0; node < 8; node++) {
@@ -102,7 +101,6 @@ static int from_barns(void *arg)
 {
     uint64_t made;
 
-    (void)arg;
     MUST(start("node:2 core:2 memory:0,1=1G"));
     MUST(stook_topology_cpu(2) >= -1); /* of node 1 */
     for (; holding < MANY; holding++)
@@ -128,7 +126,6 @@ static int from_barns(void *arg)
 /* A handler that interrupted the library, and what has no sheaves or a constructor. */
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     memset(object, 7, 300);
 }
 
@@ -136,7 +133,6 @@ static int in_handlers(void *arg)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
 
-    (void)arg;
     MUST(start(MACHINE));
     for (int turn = 0; turn < 3; turn++) {
         if (turn > 0) {
@@ -168,7 +164,6 @@ static int kernel_names(void *arg)
     struct kmem_cache *things;
     void *object;
 
-    (void)arg;
     MUST(stook_topology_set(MACHINE) == 0);
     MUST(stook_topology_cpu(0) >= -1);
     MUST((things = kmem_cache_create("things", 64, 0, 0, NULL)) != NULL);
@@ -202,18 +197,10 @@ static int kernel_names(void *arg)
     return 0;
 }
 
-static void each(void **state)
+TEST(each)
 {
     static int (*const bodies[])(void *) = {of_each_node, from_barns, in_handlers, kernel_names};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
         in_child(bodies[i], NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,24 +11,15 @@
 #include "page/zone.h"
 #include "slab/cache.h"
 #include "support/check.h"
-#include "support/child.h"
 #include "support/random.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static const struct block *block_of(const void *address)
 {
@@ -64,7 +55,7 @@ static struct arena_stat stat_now(void)
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
-static void runs_are_ours_and_aligned(void **unused)
+TEST(runs_are_ours_and_aligned)
 {
     enum { RUNS = 600 };
     static struct {
@@ -74,7 +65,6 @@ static void runs_are_ours_and_aligned(void **unused)
     uint64_t seed = 11;
     size_t used = stat_now().used, sum = 0;
 
-    (void)unused;
     for (int step = 0; step < 20000; step++) {
         unsigned i = random_below(&seed, RUNS);
         if (live[i].run) {
@@ -109,12 +99,11 @@ static void runs_are_ours_and_aligned(void **unused)
     check_all(NULL, 0);
 }
 
-static void zeroed_pages_are_zero(void **unused)
+TEST(zeroed_pages_are_zero)
 {
     bool zeroed;
     char *run = arena_alloc_run(0, 64, 64, false, &zeroed);
 
-    (void)unused;
     memset(run, 0x5c, 64 * PAGE_SIZE);
     arena_free_run(run, 64);
     run = arena_alloc_run(0, 64, 64, false, &zeroed);
@@ -130,11 +119,10 @@ static void zeroed_pages_are_zero(void **unused)
     arena_free_run(run, 64);
 }
 
-static void runs_grow_in_place(void **unused)
+TEST(runs_grow_in_place)
 {
     char *run, *behind;
 
-    (void)unused;
     arena_trim();
     run = arena_alloc_run(0, 300, 1, false, NULL); /* half of a block and more: alone in it */
     assert_non_null(run);
@@ -155,13 +143,12 @@ static void runs_grow_in_place(void **unused)
 
 /* ---- spans ---------------------------------------------------------------------------------- */
 
-static void spans(void **unused)
+TEST(spans)
 {
     static const size_t aligns[] = {1, 2, 4, 16};
     size_t used = stat_now().used;
     bool zeroed;
 
-    (void)unused;
     for (unsigned a = 0; a < 4; a++) {
         for (size_t blocks = 1; blocks < 6; blocks++) {
             char *span = arena_span_alloc(0, blocks, aligns[a] * BLOCK_SIZE, false, &zeroed);
@@ -182,13 +169,12 @@ static void spans(void **unused)
     assert_int_equal(stat_now().used, used);
 }
 
-static void spans_use_freed_blocks_again(void **unused)
+TEST(spans_use_freed_blocks_again)
 {
     char *a = arena_span_alloc(0, 3, BLOCK_SIZE, false, NULL);
     char *b = arena_span_alloc(0, 3, BLOCK_SIZE, false, NULL);
     size_t blocks = stat_now().blocks;
 
-    (void)unused;
     assert_true(a && b);
     arena_span_free(a, 3);
     for (int i = 0; i < 20; i++) {
@@ -200,11 +186,10 @@ static void spans_use_freed_blocks_again(void **unused)
     check_all(NULL, 0);
 }
 
-static void spans_grow_in_place(void **unused)
+TEST(spans_grow_in_place)
 {
     char *span, *behind;
 
-    (void)unused;
     span = arena_span_alloc(0, 8, BLOCK_SIZE, false, NULL);
     arena_span_free(span, 8); /* room */
     span = arena_span_alloc(0, 2, BLOCK_SIZE, false, NULL);
@@ -220,9 +205,8 @@ static void spans_grow_in_place(void **unused)
     check_all(NULL, 0);
 }
 
-static void too_much(void **unused)
+TEST(too_much)
 {
-    (void)unused;
     errno = 0;
     assert_null(arena_span_alloc(0, (size_t)1 << 40, BLOCK_SIZE, false, NULL));
     assert_int_equal(errno, ENOMEM);
@@ -234,12 +218,11 @@ static void too_much(void **unused)
 
 /* ---- metadata ------------------------------------------------------------------------------- */
 
-static void metadata_is_outside(void **unused)
+TEST(metadata_is_outside)
 {
     char *slab[3];
     void *meta[3];
 
-    (void)unused;
     for (unsigned i = 0; i < 3; i++) {
         slab[i] = arena_alloc_slab(0, 1, false, 10 + 100 * i, &meta[i]);
         assert_non_null(slab[i]);
@@ -254,14 +237,13 @@ static void metadata_is_outside(void **unused)
 }
 
 /* A block whose metadata is full cannot take a slab; another one does. */
-static void slab_beside_full_metadata(void **unused)
+TEST(slab_beside_full_metadata)
 {
     enum { LARGE = 64 << 10, SLABS = 8 }; /* a block has room for four such descriptors */
     void *meta[SLABS];
     char *slab[SLABS];
     unsigned blocks = 0;
 
-    (void)unused;
     for (unsigned n = 0; n < SLABS; n++) {
         slab[n] = arena_alloc_slab(0, 1, false, LARGE, &meta[n]);
         assert_non_null(slab[n]);
@@ -279,7 +261,7 @@ static void slab_beside_full_metadata(void **unused)
 
 /* Slabs whose descriptors fill a block's metadata long before its pages: a block is left once these are full, and the
  * next serves until its own are. */
-static void blocks_by_their_metadata(void **unused)
+TEST(blocks_by_their_metadata)
 {
     enum {
         BYTES = 1000,
@@ -290,7 +272,6 @@ static void blocks_by_their_metadata(void **unused)
     static char *slab[SLABS];
     size_t before = stat_now().blocks;
 
-    (void)unused;
     for (unsigned turn = 0; turn < 3; turn++) {
         for (unsigned n = 0; n < SLABS / 2; n++)
             assert_non_null(slab[n] = arena_alloc_slab(0, 0, true, BYTES, &meta[n]));
@@ -451,9 +432,8 @@ static void part_limited(void)
     part_check(NULL, 0);
 }
 
-static void reserve_is_a_tunable(void **unused)
+TEST(reserve_is_a_tunable)
 {
-    (void)unused;
     if (getenv("STOOK_EMULATED"))
         skip(); /* exec() of this program fails there */
     new_process((struct start){.part = "no_reserve", .reserve = "0"});
@@ -461,9 +441,8 @@ static void reserve_is_a_tunable(void **unused)
     new_process((struct start){.part = "bad_reserve", .reserve = "much"});
 }
 
-static void limited_address_space(void **unused)
+TEST(limited_address_space)
 {
-    (void)unused;
     if (getenv("STOOK_EMULATED"))
         skip(); /* exec() of this program fails there */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -475,13 +454,12 @@ static void limited_address_space(void **unused)
 }
 
 /* There is a limit under which the program starts and the library does not: it says what it needs. */
-static void no_address_space(void **unused)
+TEST(no_address_space)
 {
     struct start start = {.part = "limited"};
     struct child child;
     bool said = false;
 
-    (void)unused;
     if (getenv("STOOK_EMULATED"))
         skip(); /* exec() of this program fails there */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -496,13 +474,12 @@ static void no_address_space(void **unused)
 }
 
 /* As on a kernel with pages of 64 KiB: they go back when all of one is free, and not what is beside. */
-static void larger_kernel_pages(void **unused)
+TEST(larger_kernel_pages)
 {
     enum { EACH = 16, PAGES = 4 * EACH };
     bool counted = !getenv("STOOK_EMULATED") && os_page_size() == PAGE_SIZE;
     char *run = arena_alloc_run(0, PAGES, EACH, false, NULL);
 
-    (void)unused;
     assert_non_null(run);
     arena_trim();
     os_page_known = (size_t)EACH * PAGE_SIZE;
@@ -540,23 +517,6 @@ static void larger_kernel_pages(void **unused)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_ours_and_aligned),
-        cmocka_unit_test(zeroed_pages_are_zero),
-        cmocka_unit_test(runs_grow_in_place),
-        cmocka_unit_test(spans),
-        cmocka_unit_test(spans_use_freed_blocks_again),
-        cmocka_unit_test(spans_grow_in_place),
-        cmocka_unit_test(too_much),
-        cmocka_unit_test(metadata_is_outside),
-        cmocka_unit_test(slab_beside_full_metadata),
-        cmocka_unit_test(blocks_by_their_metadata),
-        cmocka_unit_test(larger_kernel_pages),
-        cmocka_unit_test(reserve_is_a_tunable),
-        cmocka_unit_test(limited_address_space),
-        cmocka_unit_test(no_address_space),
-    };
-
     if (argc > 1) {
         if (strcmp(argv[1], "no_reserve") == 0)
             part_no_reserve();
@@ -571,5 +531,5 @@ int main(int argc, char **argv)
         return 0;
     }
     self = argv[0];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

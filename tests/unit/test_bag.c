@@ -7,20 +7,14 @@
 #include "reserve/pool.h"
 
 #include "cache/init.h"
-#include "support/child.h"
+#include "support/test.h"
 
 #include <stook/kmem_private.h>
 
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <sys/resource.h>
-
-#include <cmocka.h>
 
 static int things[8];
 
@@ -41,9 +35,8 @@ static void *wait_for_one(void *bag)
 }
 
 /* With naps without end: a thread that is not woken never returns. */
-static void a_put_wakes(void **unused)
+TEST(a_put_wakes)
 {
-    (void)unused;
     pool_nap = 0;
     for (unsigned limit = 0; limit < 3; limit++) {
         struct stook_kmem_bag *bag = stook_kmem_bag_create(limit);
@@ -70,11 +63,10 @@ static void a_put_wakes(void **unused)
     pool_nap = 1000000000u;
 }
 
-static void a_wait_ends(void **unused)
+TEST(a_wait_ends)
 {
     struct stook_kmem_bag *bag = stook_kmem_bag_create(1);
 
-    (void)unused;
     pool_nap = 1000000;
     assert_null(stook_kmem_bag_wait(bag)); /* no thread puts */
     assert_int_equal(waiting(bag), 0);
@@ -98,13 +90,12 @@ static int child_uses(void *arg)
 }
 
 /* As if threads of the parent had a place each and no word yet, and others waited, when it forked. */
-static void a_child_counts_anew(void **unused)
+TEST(a_child_counts_anew)
 {
     struct stook_kmem_bag *bag = stook_kmem_bag_create(4);
     struct stook_pool *pool = (struct stook_pool *)(void *)bag;
     struct child child;
 
-    (void)unused;
     assert_int_equal(stook_kmem_bag_put(bag, &things[0]), 1);
     assert_int_equal(stook_kmem_bag_put(bag, &things[1]), 1);
     pool->places += 2;
@@ -123,7 +114,6 @@ static void handler(int signal)
 {
     void *thing = stook_kmem_bag_take(handled);
 
-    (void)signal;
     if (thing && !stook_kmem_bag_put(handled, thing))
         abort(); /* there was room: it was just taken */
     atomic_fetch_add(&handlers, 1);
@@ -139,14 +129,13 @@ static void *interrupt(void *thread)
 }
 
 /* A handler takes and puts in the middle of what its thread takes and puts: nothing is lost. */
-static void handlers_interrupt(void **unused)
+TEST(handlers_interrupt)
 {
     const struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     pthread_t self = pthread_self(), thread;
     unsigned seen = 0;
     void *thing;
 
-    (void)unused;
     handled = stook_kmem_bag_create(4);
     for (int i = 0; i < 3; i++)
         assert_int_equal(stook_kmem_bag_put(handled, &things[i]), 1);
@@ -166,11 +155,10 @@ static void handlers_interrupt(void **unused)
 }
 
 /* What is too much stays in order until it is spilled, and the array has room for it. */
-static void other_limits(void **unused)
+TEST(other_limits)
 {
     struct stook_kmem_bag *bag = stook_kmem_bag_create(2);
 
-    (void)unused;
     assert_int_equal(stook_kmem_bag_resize(bag, 8), 0);
     for (int i = 0; i < 8; i++)
         assert_int_equal(stook_kmem_bag_put(bag, &things[i]), 1);
@@ -183,15 +171,4 @@ static void other_limits(void **unused)
         assert_ptr_equal(stook_kmem_bag_take(bag), &things[i]);
     assert_null(stook_kmem_bag_take(bag));
     stook_kmem_bag_destroy(bag);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_put_wakes),         cmocka_unit_test(a_wait_ends),
-        cmocka_unit_test(a_child_counts_anew), cmocka_unit_test(handlers_interrupt),
-        cmocka_unit_test(other_limits),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,11 @@
 #include "slab/node.h"
 #include "support/check.h"
 #include "support/environment.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { CAPACITY = 8 };
 
@@ -25,7 +20,6 @@ static int setup(void **unused)
 {
     struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = CAPACITY};
 
-    (void)unused;
     cache = stook_cache_create("barn", 256, &args);
     barn = &cache->nodes[0].barn;
     return cache ? 0 : -1;
@@ -33,7 +27,6 @@ static int setup(void **unused)
 
 static int teardown(void **unused)
 {
-    (void)unused;
     assert_int_equal(stook_cache_destroy(cache), 0); /* flushes what lies in the barn */
     check_all(NULL, 0);
     return 0;
@@ -75,11 +68,10 @@ static void refused_one(void)
     scrap(full);
 }
 
-static void full_and_empty_change_places(void **unused)
+TEST_WITH(full_and_empty_change_places, setup, teardown)
 {
     struct sheaf *a = full_sheaf(), *b = full_sheaf(), *empty = NULL, *got;
 
-    (void)unused;
     assert_true(barn_put_full(cache, 0, a, &empty, false));
     assert_null(empty); /* it has none to give */
     assert_true(barn_put_full(cache, 0, b, NULL, false));
@@ -102,21 +94,19 @@ static void full_and_empty_change_places(void **unused)
     assert_int_equal(barn->put, 3);
 }
 
-static void empty_sheaves_are_few(void **unused)
+TEST_WITH(empty_sheaves_are_few, setup, teardown)
 {
-    (void)unused;
     for (unsigned i = 0; i < 40; i++)
         barn_put_empty(cache, 0, empty_sheaf(), false);
     assert_true(barn->nr_empty >= barn->full_limit && barn->nr_empty <= barn->full_limit + 2);
     check_all(NULL, 0);
 }
 
-static void limit_falls_and_rises(void **unused)
+TEST_WITH(limit_falls_and_rises, setup, teardown)
 {
     unsigned limit = barn->full_limit, refused = 0;
     struct sheaf *empty = NULL;
 
-    (void)unused;
     assert_int_equal(limit, cache_barn_limit(cache));
     assert_true(limit >= 2);
     for (unsigned i = 0; i < limit; i++)
@@ -163,11 +153,10 @@ static void empty_until_missed(void)
         scrap(full);
 }
 
-static void limit_grows_where_refused_is_missed(void **unused)
+TEST_WITH(limit_grows_where_refused_is_missed, setup, teardown)
 {
     unsigned limit = barn->full_limit, most = cache_barn_most(cache);
 
-    (void)unused;
     assert_true(most > limit && most * CAPACITY * cache->layout.stride <= 1 << 20);
     empty_until_missed(); /* without a refusal before */
     empty_until_missed();
@@ -198,12 +187,11 @@ static void limit_grows_where_refused_is_missed(void **unused)
     assert_int_equal(barn->nr_full, most / 2);
 }
 
-static void one_object_at_a_time(void **unused)
+TEST_WITH(one_object_at_a_time, setup, teardown)
 {
     struct sheaf *sheaf = full_sheaf();
     struct check_object held[CAPACITY];
 
-    (void)unused;
     assert_null(barn_take_object(cache, 0, false));
     assert_true(barn_put_full(cache, 0, sheaf, NULL, false));
     for (unsigned i = 0; i < CAPACITY; i++) {
@@ -218,11 +206,10 @@ static void one_object_at_a_time(void **unused)
         node_put(cache, &held[i].object, 1, false);
 }
 
-static void drain(void **unused)
+TEST_WITH(drain, setup, teardown)
 {
     struct check_counts counts;
 
-    (void)unused;
     assert_true(barn_put_full(cache, 0, full_sheaf(), NULL, false));
     assert_true(barn_put_full(cache, 0, full_sheaf(), NULL, false));
     barn_put_empty(cache, 0, empty_sheaf(), false);
@@ -235,12 +222,11 @@ static void drain(void **unused)
 }
 
 /* A handler meets the lock held: it gets nothing, and keeps what it brought. */
-static void held_lock_is_only_tried(void **unused)
+TEST_WITH(held_lock_is_only_tried, setup, teardown)
 {
     struct sheaf *full = full_sheaf(), *second = full_sheaf(), *empty = empty_sheaf();
     struct sheaf *asked = empty;
 
-    (void)unused;
     assert_true(barn_put_full(cache, 0, full, NULL, false));
     barn_put_empty(cache, 0, empty_sheaf(), false);
     context_enter();
@@ -261,20 +247,5 @@ static void held_lock_is_only_tried(void **unused)
     check_all(NULL, 0);
 }
 
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(full_and_empty_change_places, setup, teardown),
-        cmocka_unit_test_setup_teardown(empty_sheaves_are_few, setup, teardown),
-        cmocka_unit_test_setup_teardown(limit_falls_and_rises, setup, teardown),
-        cmocka_unit_test_setup_teardown(limit_grows_where_refused_is_missed, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_object_at_a_time, setup, teardown),
-        cmocka_unit_test_setup_teardown(drain, setup, teardown),
-        cmocka_unit_test_setup_teardown(held_lock_is_only_tried, setup, teardown),
-    };
-
-    (void)argc;
-    environment_need("STOOK_ADAPTIVE", "0",
-                     argv); /* these limits are those of caches that do not adapt */
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+/* these limits are those of caches that do not adapt */
+TESTS_WITH_SETTING("STOOK_ADAPTIVE", "0")

@@ -5,14 +5,7 @@
 #include "page/block.h"
 
 #include "support/random.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 enum state { TAKEN, CLEAN, DIRTY };
 
@@ -22,7 +15,6 @@ static enum state model[BLOCK_PAGES];
 
 static int setup(void **unused)
 {
-    (void)unused;
     block = calloc(1, sizeof(*block));
     assert_non_null(block);
     memset(map, 0, sizeof(map));
@@ -35,7 +27,6 @@ static int setup(void **unused)
 
 static int teardown(void **unused)
 {
-    (void)unused;
     free(block);
     return 0;
 }
@@ -99,11 +90,10 @@ static void put(unsigned at, unsigned pages, bool dirty)
     block_put(block, at, pages, dirty);
 }
 
-static void random_runs(void **unused)
+TEST_WITH(random_runs, setup, teardown)
 {
     uint64_t seed = 1;
 
-    (void)unused;
     for (int step = 0; step < 30000; step++) {
         unsigned order = random_below(&seed, 9);
         unsigned pages =
@@ -137,9 +127,8 @@ static void random_runs(void **unused)
     }
 }
 
-static void whole_and_ends(void **unused)
+TEST_WITH(whole_and_ends, setup, teardown)
 {
-    (void)unused;
     assert_int_equal(block_find(block, BLOCK_PAGES, BLOCK_PAGES), 0);
     take(0, BLOCK_PAGES);
     same();
@@ -171,11 +160,10 @@ static unsigned note_runs(const uint64_t mask[BLOCK_WORDS])
     return found;
 }
 
-static void each_run(void **unused)
+TEST(each_run)
 {
     uint64_t mask[BLOCK_WORDS] = {0};
 
-    (void)unused;
     assert_int_equal(note_runs(mask), 0);
     mask[0] = 1 | (uint64_t)0xf << 60;
     mask[1] = 0x3;
@@ -187,7 +175,7 @@ static void each_run(void **unused)
 }
 
 /* Granules are handed out once, never those of the block itself, and all of them in the end. */
-static void granules(void **unused)
+TEST_WITH(granules, setup, teardown)
 {
     static uint8_t taken[BLOCK_GRANULES];
     static struct {
@@ -196,7 +184,6 @@ static void granules(void **unused)
     uint32_t count = 0, at, sum = 0;
     uint64_t seed = 2;
 
-    (void)unused;
     for (int step = 0; step < 20000; step++) {
         if (count < 4096 && random_below(&seed, 100) < 55) {
             uint32_t n = 1 + random_below(&seed, 34);
@@ -226,16 +213,4 @@ static void granules(void **unused)
     block_put_meta(block, map, BLOCK_GRANULES - 2, 2); /* the last ones, found again */
     assert_int_equal(block_take_meta(block, map, 3), 0);
     assert_int_equal(block_take_meta(block, map, 2), BLOCK_GRANULES - 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(random_runs, setup, teardown),
-        cmocka_unit_test_setup_teardown(whole_and_ends, setup, teardown),
-        cmocka_unit_test(each_run),
-        cmocka_unit_test_setup_teardown(granules, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

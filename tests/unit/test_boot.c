@@ -3,24 +3,15 @@
 /* needs: malloc */
 #include "malloc/boot.h"
 #include "malloc/names.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 /* The compiler knows nothing of these. */
 static void (*volatile release)(void *) = MALLOC_NAME(free);
 static void *(*volatile resize)(void *, size_t) = MALLOC_NAME(realloc);
 
 /* What the start handed out lives on: free does nothing, realloc copies, and the size is known. */
-static void test_lives_on(void **state)
+TEST(test_lives_on)
 {
-    (void)state;
     char *a = boot_alloc(1, 100), *b = boot_alloc(4096, 1), *c = boot_alloc(1, 0), *moved;
 
     assert_true(a && b && c && a != b && b != c && a != c);
@@ -42,9 +33,8 @@ static void test_lives_on(void **state)
     release(moved);
 }
 
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
-    (void)state;
     int local = 0;
     size_t n = 0;
 
@@ -58,14 +48,4 @@ static void test_bounds(void **state)
         memset(p, 1, 1000);
     assert_in_range(n, 200, 300);
     assert_null(boot_alloc(1, 1000));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lives_on),
-        cmocka_unit_test(test_bounds),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

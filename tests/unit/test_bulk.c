@@ -4,23 +4,13 @@
 #include "slab/cache.h"
 
 #include "support/check.h"
-#include "support/child.h"
 #include "support/random.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-
-#include <cmocka.h>
 
 enum { MOST = 70000 };
 static void *objects[2 * MOST];
@@ -34,13 +24,12 @@ static void check(struct stook_cache *cache, size_t n)
 }
 
 /* Sizes around a sheaf's, a slab's and the chunk of the slow path. */
-static void all_sizes(void **unused)
+TEST(all_sizes)
 {
     static const unsigned sizes[] = {1,   2,   3,   7,    61,    62,    63,
                                      124, 125, 400, 5000, 65535, 65536, 65537};
     static const size_t of[] = {8, 64, 512};
 
-    (void)unused;
     for (unsigned k = 0; k < 3; k++) {
         struct stook_cache *cache = stook_cache_create("bulk", of[k], NULL);
         for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -58,12 +47,11 @@ static void all_sizes(void **unused)
     }
 }
 
-static void none_and_nulls(void **unused)
+TEST(none_and_nulls)
 {
     struct stook_cache *cache = stook_cache_create("bulk", 100, NULL);
     void *untouched = &untouched;
 
-    (void)unused;
     assert_int_equal(stook_alloc_bulk(cache, 0, 0, &untouched), 0);
     assert_ptr_equal(untouched, &untouched);
     stook_free_bulk(cache, 0, &untouched);
@@ -80,12 +68,11 @@ static void none_and_nulls(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-static void any_order(void **unused)
+TEST(any_order)
 {
     struct stook_cache *cache = stook_cache_create("bulk", 48, NULL);
     uint64_t seed = 7;
 
-    (void)unused;
     assert_int_equal(stook_alloc_bulk(cache, 0, 20000, objects), 0);
     for (unsigned i = 20000; i > 1; i--) {
         unsigned k = random_below(&seed, i);
@@ -107,7 +94,6 @@ static int exhaust(void *unused)
     size_t n = 40000; /* 2.5 GiB */
     unsigned rounds = 0;
 
-    (void)unused;
     /* What is mapped already stays; commits need none of RLIMIT_AS, so limit the data. */
     limit.rlim_cur = limit.rlim_max = 256 << 20;
     if (!cache || setrlimit(RLIMIT_DATA, &limit) != 0)
@@ -129,11 +115,10 @@ static int exhaust(void *unused)
     return stook_cache_destroy(cache);
 }
 
-static void larger_than_everything(void **unused)
+TEST(larger_than_everything)
 {
     struct child child;
 
-    (void)unused;
     if (getenv("STOOK_EMULATED"))
         skip(); /* no limits there */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -149,7 +134,7 @@ static void larger_than_everything(void **unused)
  * An object at a multiple of 4 GiB, which the bulk push may take for a NULL: it is freed all the
  * same, wherever it stands.  Address space up to there is taken, and none of it touched.
  */
-static void object_at_a_round_address(void **unused)
+TEST(object_at_a_round_address)
 {
     static void *spans[4096];
     static const unsigned counts[] = {1, 4, 7, 8, 13, 40};
@@ -157,7 +142,6 @@ static void object_at_a_round_address(void **unused)
     unsigned n_spans = 0, n = 0, at;
     cpu_set_t all, one;
 
-    (void)unused;
     if (pagemap.size < (size_t)1 << 33)
         skip();                              /* a limit on address space */
     sched_getaffinity(0, sizeof(all), &all); /* so that what was freed is at hand */
@@ -208,28 +192,16 @@ static void object_at_a_round_address(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-static void without_sheaves(void **unused)
+TEST(without_sheaves)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
     struct stook_cache *cache = stook_cache_create("bulk", 333, &args);
     struct check_counts counts;
 
-    (void)unused;
     assert_int_equal(stook_alloc_bulk(cache, 0, 777, objects), 0);
     check(cache, 777);
     stook_free_bulk(cache, 777, objects);
     check_count(cache, NULL, 0, &counts);
     assert_int_equal(counts.cached, 0);
     assert_int_equal(stook_cache_destroy(cache), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_sizes),       cmocka_unit_test(none_and_nulls),
-        cmocka_unit_test(any_order),       cmocka_unit_test(larger_than_everything),
-        cmocka_unit_test(without_sheaves), cmocka_unit_test(object_at_a_round_address),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

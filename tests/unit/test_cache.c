@@ -4,29 +4,19 @@
 #include "base/context.h"
 #include "page/pagemap.h"
 #include "support/check.h"
-#include "support/child.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
 static void nothing(void *object, void *arg)
 {
-    (void)arg;
-    (void)object;
 }
 
 static void refused(int error, const char *name, size_t size, struct stook_cache_args args)
@@ -38,7 +28,7 @@ static void refused(int error, const char *name, size_t size, struct stook_cache
     assert_int_equal(errno, error);
 }
 
-static void errors_of_create(void **unused)
+TEST(errors_of_create)
 {
     struct {
         struct stook_cache_args args;
@@ -46,7 +36,6 @@ static void errors_of_create(void **unused)
     } grown = {.args = {.size = sizeof(grown)}};
     struct stook_cache *cache;
 
-    (void)unused;
     refused(EINVAL, "x", 0, (struct stook_cache_args){0});
     refused(EINVAL, NULL, 8, (struct stook_cache_args){0});
     refused(EINVAL, "x", 8, (struct stook_cache_args){.align = 24});
@@ -85,14 +74,13 @@ static void errors_of_create(void **unused)
     check_all(NULL, 0);
 }
 
-static void limits_are_within(void **unused)
+TEST(limits_are_within)
 {
     struct stook_cache_args args = {
         .size = sizeof(args), .align = STOOK_ALIGN_MAX, .sheaf_capacity = STOOK_SHEAF_CAPACITY_MAX};
     struct stook_cache *cache = stook_cache_create("limits", STOOK_OBJECT_SIZE_MAX, &args);
     char *object;
 
-    (void)unused;
     assert_non_null(cache);
     object = stook_alloc(cache, 0);
     assert_non_null(object);
@@ -102,13 +90,12 @@ static void limits_are_within(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-static void as_many_as_there_may_be(void **unused)
+TEST(as_many_as_there_may_be)
 {
     static struct stook_cache *caches[STOOK_CACHES_MAX];
     unsigned n = 0, other;
     void *object;
 
-    (void)unused;
     while ((caches[n] = stook_cache_create("many", 8 + n % 500, NULL)))
         n++;
     assert_int_equal(errno, ENFILE);
@@ -133,12 +120,11 @@ static void as_many_as_there_may_be(void **unused)
 
 /* ---- names, sizes, alignment ---------------------------------------------------------------- */
 
-static void names_are_copied_and_cut(void **unused)
+TEST(names_are_copied_and_cut)
 {
     char name[100];
     struct stook_cache *cache;
 
-    (void)unused;
     memset(name, 'n', sizeof(name));
     name[99] = '\0';
     cache = stook_cache_create(name, 8, NULL);
@@ -151,9 +137,8 @@ static void names_are_copied_and_cut(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-static void alignments(void **unused)
+TEST(alignments)
 {
-    (void)unused;
     for (size_t align = 0; align <= STOOK_ALIGN_MAX; align = align ? align * 2 : 1) {
         for (size_t size = 1; size < 9000; size = size * 3 / 2 + 1) {
             struct stook_cache_args args = {
@@ -185,14 +170,12 @@ static unsigned constructed, destructed;
 
 static void ctor(void *object, void *arg)
 {
-    (void)arg;
     memset(object, BUILT, 40);
     constructed++;
 }
 
 static void dtor(void *object, void *arg)
 {
-    (void)arg;
     for (int i = 0; i < 40; i++)
         assert_int_equal(((unsigned char *)object)[i], BUILT);
     destructed++;
@@ -240,9 +223,8 @@ static unsigned constructed_once(size_t size, unsigned flags)
     return constructed;
 }
 
-static void constructors(void **unused)
+TEST(constructors)
 {
-    (void)unused;
     assert_true(constructed_once(40, 0) < 4000); /* of 10000 allocations */
     constructed_once(40, STOOK_CACHE_NOSHEAF);
     constructed_once(1000, 0);
@@ -251,13 +233,11 @@ static void constructors(void **unused)
 
 static void tiny_ctor(void *object, void *arg)
 {
-    (void)arg;
     *(unsigned char *)object = 0xcc;
 }
 
-static void tiny_constructed_objects(void **unused)
+TEST(tiny_constructed_objects)
 {
-    (void)unused;
     for (size_t size = 1; size < 24; size++) {
         for (size_t align = 1; align <= 8; align *= 2) {
             struct stook_cache_args args = {
@@ -290,7 +270,6 @@ static atomic_bool node_lock_held;
 
 static void ctor_with_part(void *object, void *arg)
 {
-    (void)arg;
     assert_int_equal(context_tls.depth, 0);
     *(void **)object = stook_alloc(parts, 0);
     assert_non_null(*(void **)object);
@@ -299,7 +278,6 @@ static void ctor_with_part(void *object, void *arg)
 
 static void dtor_with_part(void *object, void *arg)
 {
-    (void)arg;
     assert_int_equal(context_tls.depth, 0);
     stook_free(parts, *(void **)object);
     parts_made--;
@@ -314,7 +292,7 @@ static void *hold_node_lock(void *lock)
     return NULL;
 }
 
-static void constructors_may_allocate(void **unused)
+TEST(constructors_may_allocate)
 {
     struct stook_cache_args args = {
         .size = sizeof(args), .ctor = ctor_with_part, .dtor = dtor_with_part};
@@ -322,7 +300,6 @@ static void constructors_may_allocate(void **unused)
     pthread_t thread;
     void *objects[200];
 
-    (void)unused;
     parts = stook_cache_create("part", 100, NULL);
     stook_free(parts, stook_alloc(parts, 0)); /* so that there is a node list to wait for */
     pthread_create(&thread, NULL, hold_node_lock, &parts->nodes[0].node.lock);
@@ -339,13 +316,12 @@ static void constructors_may_allocate(void **unused)
 
 /* ---- flags of alloc ------------------------------------------------------------------------- */
 
-static void zero_and_unknown_flags(void **unused)
+TEST(zero_and_unknown_flags)
 {
     struct stook_cache *cache = stook_cache_create("zero", 200, NULL);
     unsigned char *object;
     void *objects[30];
 
-    (void)unused;
     for (int round = 0; round < 100; round++) {
         object = stook_alloc(cache, STOOK_ZERO | (round % 2 ? STOOK_NORECLAIM : STOOK_SIGNAL_SAFE));
         for (int i = 0; i < 200; i++)
@@ -378,12 +354,11 @@ static int destroy_busy(void *arg)
 }
 
 /* By a plug-in that stays loaded, say.  Debug caches report it (death). */
-static void destroy_twice(void **state)
+TEST(destroy_twice)
 {
     struct stook_cache *kept = stook_cache_create("kept", 64, NULL),
                        *gone = stook_cache_create("gone", 64, NULL), *next;
 
-    (void)state;
     assert_true(kept && gone);
 #ifndef __SANITIZE_ADDRESS__ /* its caches have debug flags */
     assert_int_equal(stook_cache_destroy(gone), 0);
@@ -395,13 +370,12 @@ static void destroy_twice(void **state)
     assert_int_equal(stook_cache_destroy(kept), 0);
 }
 
-static void destroy_with_objects_out(void **unused)
+TEST(destroy_with_objects_out)
 {
     struct stook_cache *cache = stook_cache_create("lent out", 500, NULL);
     void *objects[7];
     struct child child;
 
-    (void)unused;
     assert_int_equal(stook_alloc_bulk(cache, 0, 7, objects), 0);
     child_run(&child, destroy_busy, cache);
     assert_true(child_passed(&child));
@@ -423,14 +397,13 @@ static void destroy_with_objects_out(void **unused)
     check_all(NULL, 0);
 }
 
-static void shrink_says_what_went(void **unused)
+TEST(shrink_says_what_went)
 {
     struct stook_cache *cache = stook_cache_create("shrink", 1000, NULL);
     struct check_counts counts;
     static void *objects[2000];
     size_t bytes;
 
-    (void)unused;
     assert_int_equal(stook_cache_shrink(cache), 0);
     assert_int_equal(stook_alloc_bulk(cache, 0, 2000, objects), 0);
     for (int i = 0; i < 2000; i++)
@@ -445,12 +418,11 @@ static void shrink_says_what_went(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-static void free_keeps_errno(void **unused)
+TEST(free_keeps_errno)
 {
     struct stook_cache *cache = stook_cache_create("errno", 4000, NULL);
     static void *objects[3000];
 
-    (void)unused;
     assert_int_equal(stook_alloc_bulk(cache, 0, 3000, objects), 0);
     errno = 4711;
     for (int i = 0; i < 2000; i++) {
@@ -460,25 +432,4 @@ static void free_keeps_errno(void **unused)
     stook_free_bulk(cache, 1000, objects + 2000);
     assert_int_equal(errno, 4711);
     assert_int_equal(stook_cache_destroy(cache), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_of_create),
-        cmocka_unit_test(limits_are_within),
-        cmocka_unit_test(as_many_as_there_may_be),
-        cmocka_unit_test(names_are_copied_and_cut),
-        cmocka_unit_test(alignments),
-        cmocka_unit_test(constructors),
-        cmocka_unit_test(tiny_constructed_objects),
-        cmocka_unit_test(constructors_may_allocate),
-        cmocka_unit_test(zero_and_unknown_flags),
-        cmocka_unit_test(destroy_twice),
-        cmocka_unit_test(destroy_with_objects_out),
-        cmocka_unit_test(shrink_says_what_went),
-        cmocka_unit_test(free_keeps_errno),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,20 +15,13 @@
 #include "support/check.h"
 #include "support/environment.h"
 #include "support/random.h"
+#include "support/test.h"
 
 #include <stook/sheaf.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { OBJECTS = 60000, SIZE = 256 };
 
@@ -95,12 +88,11 @@ static void pin(void)
 
 /* ---- setting it ------------------------------------------------------------------------------ */
 
-static void arguments(void **unused)
+TEST(arguments)
 {
     struct stook_cache_args args = {.size = sizeof(args)};
     unsigned most;
 
-    (void)unused;
     make(SIZE, 0, 0, 0);
     most = stook_cache_capacity(cache);
     assert_true(most > 0);
@@ -129,12 +121,11 @@ static void arguments(void **unused)
 }
 
 /* From every capacity to every other, with sheaves full, half full and empty about. */
-static void from_each_to_each(void **unused)
+TEST(from_each_to_each)
 {
     static const unsigned capacities[] = {1, 6, 7, 60, 1022};
     enum { N = sizeof(capacities) / sizeof(capacities[0]), HELD = 2400 };
 
-    (void)unused;
     for (unsigned from = 0; from < N; from++)
         for (unsigned to = 0; to < N; to++) {
             make(64, 0, capacities[from], 0);
@@ -153,9 +144,8 @@ static void from_each_to_each(void **unused)
 }
 
 /* Turns of allocating and freeing more than what slots hold replace what is about. */
-static void old_sheaves_are_replaced(void **unused)
+TEST(old_sheaves_are_replaced)
 {
-    (void)unused;
     pin();
     make(SIZE, 0, 7, 0);
     take(cache, 100);
@@ -180,11 +170,10 @@ static void old_sheaves_are_replaced(void **unused)
 }
 
 /* Less: what is over goes back at once, on CPUs that do nothing as well. */
-static void less_is_drained(void **unused)
+TEST(less_is_drained)
 {
     uint64_t objects, sheaves;
 
-    (void)unused;
     make(SIZE, 0, 1022, 0);
     take(cache, 1500);
     give(cache, 1500);
@@ -197,11 +186,10 @@ static void less_is_drained(void **unused)
 }
 
 /* A sheaf that was prefilled stays as it was asked for. */
-static void prefilled_stays(void **unused)
+TEST(prefilled_stays)
 {
     struct stook_sheaf *sheaf;
 
-    (void)unused;
     make(SIZE, 0, 8, 0);
     take(cache, 64);
     give(cache, 64); /* sheaves of 8 in the slot and in the barn */
@@ -235,12 +223,11 @@ static size_t slots_most(void)
     return (capacity + (fill > capacity ? fill : capacity)) * stride;
 }
 
-static void bound_of_a_cache(void **unused)
+TEST(bound_of_a_cache)
 {
     static const size_t budgets[] = {1, 4096, 100000, 300000};
     uint64_t random = 7;
 
-    (void)unused;
     pin();
     for (unsigned b = 0; b < sizeof(budgets) / sizeof(budgets[0]); b++)
         for (unsigned flags = 0; flags <= STOOK_CACHE_ADAPTIVE; flags += STOOK_CACHE_ADAPTIVE) {
@@ -269,14 +256,13 @@ static void bound_of_a_cache(void **unused)
         }
 }
 
-static void bound_of_all(void **unused)
+TEST(bound_of_all)
 {
     enum { CACHES = 6, EACH = 1000 };
     struct stook_cache *caches[CACHES];
     static void *objects[CACHES][EACH];
     size_t most = 0, max = 256 << 10;
 
-    (void)unused;
     assert_int_equal(stook_cached_bytes_set_max(max), 0);
     for (int c = 0; c < CACHES; c++)
         assert_non_null(caches[c] = stook_cache_create("one", SIZE, NULL));
@@ -329,13 +315,12 @@ static void swing(unsigned n, int turns)
         (void)misses(n);
 }
 
-static void grows_and_shrinks(void **unused)
+TEST(grows_and_shrinks)
 {
     const unsigned n = 12000; /* 3 MiB: more than a barn of 1 MiB, less than the budget */
     struct stook_stat stat = {.size = sizeof(stat)};
     unsigned base;
 
-    (void)unused;
     pin();
     make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 0);
     base = stook_cache_capacity(cache);
@@ -359,11 +344,10 @@ static void grows_and_shrinks(void **unused)
 }
 
 /* Sheaves, slots and barns leave a verdict and change no limit of the cache; a call acts at its end. */
-static void acts_after_the_call(void **unused)
+TEST(acts_after_the_call)
 {
     const uint32_t n = 12000;
 
-    (void)unused;
     pin();
     make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 0);
     for (int turn = 0; turn < 12; turn++) {
@@ -388,11 +372,10 @@ static void acts_after_the_call(void **unused)
 }
 
 /* The same without the flag: limits stay, and it misses. */
-static void others_do_not(void **unused)
+TEST(others_do_not)
 {
     unsigned base;
 
-    (void)unused;
     make(SIZE, 0, 0, 0);
     base = stook_cache_capacity(cache);
     swing(12000, 8);
@@ -403,9 +386,8 @@ static void others_do_not(void **unused)
 }
 
 /* What only comes is not kept: the barn ends with nothing, at level 0. */
-static void only_freeing(void **unused)
+TEST(only_freeing)
 {
-    (void)unused;
     make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 2 << 20);
     swing(8000, 8);
     assert_true(cache_level(cache) > 0);
@@ -417,13 +399,12 @@ static void only_freeing(void **unused)
 }
 
 /* An idle cache, while another one is used: it is shrunk by calls on the other one. */
-static void shrunk_by_others(void **unused)
+TEST(shrunk_by_others)
 {
     struct stook_cache *idle, *busy;
     unsigned base;
     size_t held;
 
-    (void)unused;
     make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 0);
     idle = cache;
     base = stook_cache_capacity(idle);
@@ -446,11 +427,10 @@ static void shrunk_by_others(void **unused)
 }
 
 /* A cache in use is not shrunk. */
-static void looked_at_while_busy(void **unused)
+TEST(looked_at_while_busy)
 {
     uint32_t level;
 
-    (void)unused;
     make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 0);
     swing(12000, 8);
     level = cache_level(cache);
@@ -469,9 +449,8 @@ static void looked_at_while_busy(void **unused)
 }
 
 /* A budget for less than what would be of use; and none at all. */
-static void grows_within_the_budget(void **unused)
+TEST(grows_within_the_budget)
 {
-    (void)unused;
     make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 3 << 20);
     swing(30000, 8);
     assert_true(cache->policy.cached <= 3 << 20);
@@ -486,9 +465,8 @@ static void grows_within_the_budget(void **unused)
 }
 
 /* Set by hand it starts from there. */
-static void set_while_grown(void **unused)
+TEST(set_while_grown)
 {
-    (void)unused;
     make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 0);
     swing(12000, 8);
     assert_true(cache_level(cache) > 0);
@@ -503,27 +481,5 @@ static void set_while_grown(void **unused)
     unmake();
 }
 
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arguments),
-        cmocka_unit_test(from_each_to_each),
-        cmocka_unit_test(old_sheaves_are_replaced),
-        cmocka_unit_test(less_is_drained),
-        cmocka_unit_test(prefilled_stays),
-        cmocka_unit_test(bound_of_a_cache),
-        cmocka_unit_test(bound_of_all),
-        cmocka_unit_test(grows_and_shrinks),
-        cmocka_unit_test(acts_after_the_call),
-        cmocka_unit_test(others_do_not),
-        cmocka_unit_test(only_freeing),
-        cmocka_unit_test(shrunk_by_others),
-        cmocka_unit_test(looked_at_while_busy),
-        cmocka_unit_test(grows_within_the_budget),
-        cmocka_unit_test(set_while_grown),
-    };
-
-    (void)argc;
-    environment_need("STOOK_ADAPTIVE", "0", argv); /* other caches do not adapt */
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+/* other caches do not adapt */
+TESTS_WITH_SETTING("STOOK_ADAPTIVE", "0")

@@ -6,15 +6,10 @@
  */
 #include "base/context.h"
 #include "base/hooks.h"
+#include "support/test.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <ucontext.h>
-
-#include <cmocka.h>
 
 static unsigned settled, again;
 static unsigned depth_seen;
@@ -53,14 +48,12 @@ const struct hooks hooks = {.due = due};
 
 static int setup(void **unused)
 {
-    (void)unused;
     settled = again = large_settled = 0;
     return 0;
 }
 
-static void nesting(void **unused)
+TEST_WITH(nesting, setup, NULL)
 {
-    (void)unused;
     assert_false(context_enter());
     assert_true(context_enter());
     assert_true(context_enter());
@@ -72,9 +65,8 @@ static void nesting(void **unused)
     assert_int_equal(settled, 0);
 }
 
-static void outermost_settles(void **unused)
+TEST_WITH(outermost_settles, setup, NULL)
 {
-    (void)unused;
     context_enter();
     context_enter();
     atomic_store(&context_tls.deferred, (struct slab *)8);
@@ -86,9 +78,8 @@ static void outermost_settles(void **unused)
     assert_int_equal(context_tls.depth, 0);
 }
 
-static void looks_again(void **unused)
+TEST_WITH(looks_again, setup, NULL)
 {
-    (void)unused;
     context_enter();
     atomic_store(&context_tls.deferred, (struct slab *)8);
     again = 3;
@@ -98,9 +89,8 @@ static void looks_again(void **unused)
     assert_int_equal(context_tls.depth, 0);
 }
 
-static void large_too(void **unused)
+TEST_WITH(large_too, setup, NULL)
 {
-    (void)unused;
     context_enter();
     atomic_store(&context_tls.large, (struct large *)8);
     context_leave();
@@ -118,8 +108,6 @@ static bool fired, found_inside;
 
 static void on_step(int signal, siginfo_t *info, void *ucontext)
 {
-    (void)signal;
-    (void)info;
     if (++steps != target)
         return;
     fired = true;
@@ -143,12 +131,11 @@ static void single_step(bool on)
     __builtin_ia32_writeeflags_u64(on ? flags | 0x100 : flags & ~(uint64_t)0x100);
 }
 
-static void handler_at_every_instruction(void **unused)
+TEST_WITH(handler_at_every_instruction, setup, NULL)
 {
     struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO}, old;
     unsigned inside = 0, outside = 0;
 
-    (void)unused;
     sigaction(SIGTRAP, &action, &old);
     for (target = 1, fired = true; fired; target++) {
         steps = 0;
@@ -168,22 +155,8 @@ static void handler_at_every_instruction(void **unused)
     assert_true(inside > 5 && outside > 2);
 }
 #else
-static void handler_at_every_instruction(void **unused)
+TEST_WITH(handler_at_every_instruction, setup, NULL)
 {
-    (void)unused;
     skip();
 }
 #endif
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(nesting, setup),
-        cmocka_unit_test_setup(outermost_settles, setup),
-        cmocka_unit_test_setup(looks_again, setup),
-        cmocka_unit_test_setup(large_too, setup),
-        cmocka_unit_test_setup(handler_at_every_instruction, setup),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

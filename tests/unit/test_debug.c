@@ -8,10 +8,7 @@
 #include "debug/object.h"
 #include "kmalloc/private.h"
 #include "slab/mark.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "support/test.h"
 
 #include <stook/debug.h>
 #include <stook/kmalloc.h>
@@ -22,12 +19,7 @@
 #include <stook/stat.h>
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define FZPU                                                                                       \
     (STOOK_CACHE_DEBUG_CHECKS | STOOK_CACHE_DEBUG_RED_ZONE | STOOK_CACHE_DEBUG_POISON |            \
@@ -40,9 +32,6 @@ static struct {
 
 static void hear(int level, const char *text, size_t length, void *arg)
 {
-    (void)level;
-    (void)length;
-    (void)arg;
     if (strncmp(text, "BUG ", 4) != 0) {
         said.others++;
         return;
@@ -53,7 +42,6 @@ static void hear(int level, const char *text, size_t length, void *arg)
 
 static int setup(void **state)
 {
-    (void)state;
     memset(&said, 0, sizeof(said));
     stook_message_set(hear, NULL);
     return 0;
@@ -95,11 +83,10 @@ static void unmake(struct stook_cache *cache)
 /* ---- the layout ----------------------------------------------------------------------------- */
 
 /* Each byte of a slab belongs to one zone, object or padding, and objects are aligned. */
-static void layouts(void **state)
+TEST_WITH(layouts, setup, NULL)
 {
     static const size_t sizes[] = {1, 7, 8, 16, 24, 40, 64, 96, 100, 256, 1000, 4096, 8192, 262144};
 
-    (void)state;
     for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         for (size_t align = 1; align <= 4096; align *= 4) {
             struct stook_cache_args args = {
@@ -133,12 +120,11 @@ static void layouts(void **state)
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-static void zones(void **state)
+TEST_WITH(zones, setup, NULL)
 {
     struct stook_cache *cache = make(40, FZPU);
     uint8_t *object = take(cache), *other = take(cache);
 
-    (void)state;
     assert_int_equal(object[0], POISON_FRESH);
     object[40] = 0;
     stook_free(cache, object);
@@ -161,12 +147,11 @@ static void zones(void **state)
     QUIET;
 }
 
-static void poison(void **state)
+TEST_WITH(poison, setup, NULL)
 {
     struct stook_cache *cache = make(64, FZPU);
     uint8_t *object = take(cache);
 
-    (void)state;
     (void)take(cache);
     stook_free(cache, object);
     object[0] = 0x6c;
@@ -185,7 +170,7 @@ static void poison(void **state)
 }
 
 /* What is behind the last object of a slab, and what is found when a slab goes. */
-static void padding(void **state)
+TEST_WITH(padding, setup, NULL)
 {
     struct stook_cache *cache = make(1000, FZPU);
     uint8_t *object = take(cache);
@@ -193,7 +178,6 @@ static void padding(void **state)
     struct slab *slab = slab_find(cache, object, &index);
     size_t end = cache->layout.lead + (size_t)cache->layout.objects * cache->layout.stride;
 
-    (void)state;
     assert_true(end < (size_t)PAGE_SIZE << cache->layout.order);
     slab_base(slab)[end] = 1;
     assert_int_equal(stook_cache_validate(cache), 1);
@@ -210,18 +194,16 @@ static void padding(void **state)
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     memset(object, 0x77, 48);
 }
 
 /* A constructed object is as its user left it; its zones are checked. */
-static void constructed(void **state)
+TEST_WITH(constructed, setup, NULL)
 {
     struct stook_cache_args args = {.size = sizeof(args), .ctor = construct, .flags = FZPU};
     struct stook_cache *cache = stook_cache_create("built", 48, &args);
     uint8_t *object = take(cache);
 
-    (void)state;
     for (unsigned i = 0; i < 48; i++)
         assert_int_equal(object[i], 0x77);
     object[48] = 0;
@@ -234,12 +216,11 @@ static void constructed(void **state)
 }
 
 /* Each letter alone does what it says and no more. */
-static void letters(void **state)
+TEST_WITH(letters, setup, NULL)
 {
     struct stook_cache *cache = make(64, STOOK_CACHE_DEBUG_POISON);
     uint8_t *object = take(cache);
 
-    (void)state;
     assert_int_equal(cache->layout.lead, 0);
     stook_free(cache, object);
     object[1] = 0;
@@ -266,13 +247,12 @@ static void letters(void **state)
 
 /* ---- frees ---------------------------------------------------------------------------------- */
 
-static void wrong_frees(void **state)
+TEST_WITH(wrong_frees, setup, NULL)
 {
     struct stook_cache *cache = make(64, FZPU), *other = make(64, FZPU);
     uint8_t *p = take(cache), *q = take(cache), *r = take(other), on_the_stack[64];
     uint8_t *volatile stack = on_the_stack;
 
-    (void)state;
     stook_free(cache, p);
     stook_free(cache, p);
     SAID(1, "freed twice");
@@ -296,12 +276,11 @@ static void wrong_frees(void **state)
     QUIET;
 }
 
-static void bulk(void **state)
+TEST_WITH(bulk, setup, NULL)
 {
     struct stook_cache *cache = make(100, FZPU);
     void *objects[500], *twice[4];
 
-    (void)state;
     assert_int_equal(stook_alloc_bulk(cache, STOOK_ZERO, 500, objects), 0);
     for (unsigned i = 0; i < 500; i++) {
         for (unsigned k = 0; k < 100; k++)
@@ -323,12 +302,11 @@ static void bulk(void **state)
     QUIET;
 }
 
-static void of_a_node(void **state)
+TEST_WITH(of_a_node, setup, NULL)
 {
     struct stook_cache *cache = make(100, FZPU);
     uint8_t *object = stook_alloc_node(cache, STOOK_ZERO, 0);
 
-    (void)state;
     assert_non_null(object);
     for (unsigned k = 0; k < 100; k++)
         assert_int_equal(object[k], 0);
@@ -339,14 +317,13 @@ static void of_a_node(void **state)
 
 /* ---- reserves ------------------------------------------------------------------------------- */
 
-static void reserves(void **state)
+TEST_WITH(reserves, setup, NULL)
 {
     struct stook_cache *cache = make(64, FZPU);
     struct stook_sheaf *sheaf = stook_sheaf_prefill(cache, 0, 20);
     struct stook_pool *pool = stook_pool_create(cache, 4);
     uint8_t *object, *objects[6];
 
-    (void)state;
     assert_non_null(sheaf);
     assert_non_null(pool);
     assert_int_equal(stook_cache_validate(cache), 0);
@@ -392,7 +369,7 @@ static void hand_barrier(void)
     }
 }
 
-static void deferred(void **state)
+TEST_WITH(deferred, setup, NULL)
 {
     static const struct stook_rcu_ops by_hand = {.size = sizeof(by_hand),
                                                  .call = hand_call,
@@ -401,7 +378,6 @@ static void deferred(void **state)
     struct stook_cache *cache = make(64, FZPU), *stable;
     uint8_t *object = take(cache);
 
-    (void)state;
     assert_int_equal(stook_rcu_set_ops(&by_hand), 0);
     memset(object, 9, 64);
     stook_free_rcu(cache, object);
@@ -429,14 +405,13 @@ static void deferred(void **state)
 /* ---- links ---------------------------------------------------------------------------------- */
 
 /* A freelist with an error is taken out of its slab: its objects are never used again. */
-static void links(void **state)
+TEST_WITH(links, setup, NULL)
 {
     struct stook_cache *cache = make(64, FZPU);
     void *objects[32767];
     uint32_t n = cache->layout.objects, index;
     struct slab *slab;
 
-    (void)state;
     assert_int_equal(stook_alloc_bulk(cache, 0, n, objects), 0);
     slab = slab_find(cache, objects[5], &index);
     stook_free_bulk(cache, n - 1, objects + 1);
@@ -457,14 +432,13 @@ static void links(void **state)
 }
 
 /* Met by an allocation: what is behind it stays out of use, and the cache goes on. */
-static void link_met(void **state)
+TEST_WITH(link_met, setup, NULL)
 {
     struct stook_cache *cache = make(64, FZPU);
     void *objects[32767];
     uint32_t n = cache->layout.objects, index;
     struct slab *slab;
 
-    (void)state;
     assert_int_equal(stook_alloc_bulk(cache, 0, n, objects), 0);
     slab = slab_find(cache, objects[5], &index);
     for (uint32_t i = 1; i < n; i++)
@@ -478,11 +452,10 @@ static void link_met(void **state)
 }
 
 /* Of a cache without debug flags a validation reports, and the next one finds nothing when all is well. */
-static void plain(void **state)
+TEST_WITH(plain, setup, NULL)
 {
     struct stook_cache *cache = make(64, STOOK_CACHE_NOSHEAF);
 
-    (void)state;
     stook_free(cache, take(cache));
     (void)take(cache);
     assert_int_equal(stook_cache_validate(cache), 0);
@@ -508,13 +481,12 @@ static uint8_t *ask(struct stook_cache *cache, size_t size, enum debug_call call
     return object;
 }
 
-static void sizes(void **state)
+TEST_WITH(sizes, setup, NULL)
 {
     struct stook_cache *cache = class_of(32);
     uint8_t *object = ask(cache, 18, DEBUG_CALL_ANY, STOOK_ZERO);
     struct debug_asks before;
 
-    (void)state;
     assert_int_equal(stook_usable_size(object), 18);
     assert_int_equal(object[17], 0);
     assert_int_equal(object[18], ZONE_LIVE);
@@ -548,12 +520,11 @@ static void sizes(void **state)
 
 /* ---- a cache's end -------------------------------------------------------------------------- */
 
-static void destroyed(void **state)
+TEST_WITH(destroyed, setup, NULL)
 {
     struct stook_cache *cache = make(64, FZPU);
     void *object = take(cache), *other = take(cache), *objects[2];
 
-    (void)state;
     assert_int_equal(stook_cache_destroy(cache), -1);
     assert_int_equal(errno, EBUSY);
     SAID(2, "still in use"); /* each object; of the cache one line, which is no report */
@@ -573,13 +544,12 @@ static void destroyed(void **state)
 
 /* ---- failing, tracing ----------------------------------------------------------------------- */
 
-static void failing(void **state)
+TEST_WITH(failing, setup, NULL)
 {
     struct stook_cache *cache = make(64, STOOK_CACHE_DEBUG_FAIL), *other = make(64, FZPU);
     unsigned failed = 0;
     void *objects[10];
 
-    (void)state;
     assert_false(fail_read("1,100,0"));
     assert_false(fail_read("0,100,0,-1"));
     assert_false(fail_read("1,101,0,-1"));
@@ -608,11 +578,10 @@ static void failing(void **state)
     QUIET;
 }
 
-static void tracing(void **state)
+TEST_WITH(tracing, setup, NULL)
 {
     struct stook_cache *cache = make(64, STOOK_CACHE_DEBUG_TRACE);
 
-    (void)state;
     said.others = 0;
     stook_free(cache, take(cache));
     assert_int_equal(said.others, 2);
@@ -620,13 +589,12 @@ static void tracing(void **state)
 }
 
 /* What changes nothing of the layout can be switched while the cache is in use, and is seen by its name. */
-static void switched(void **state)
+TEST_WITH(switched, setup, NULL)
 {
     struct stook_cache *cache = make(64, FZPU), *plain = make(64, 0);
     char text[8];
     void *object;
 
-    (void)state;
     said.others = 0;
     object = take(cache);
     assert_int_equal(stook_cache_debug_set(cache, STOOK_CACHE_DEBUG_TRACE, 1), 0);
@@ -686,11 +654,10 @@ static void *validate(void *arg)
 }
 
 /* Nothing false is found while threads use the cache. */
-static void crowd(void **state)
+TEST_WITH(crowd, setup, NULL)
 {
     pthread_t thread[THREADS], validator;
 
-    (void)state;
     shared = make(72, FZPU);
     assert_int_equal(pthread_create(&validator, NULL, validate, shared), 0);
     for (uintptr_t i = 0; i < THREADS; i++)
@@ -701,22 +668,4 @@ static void crowd(void **state)
     pthread_join(validator, NULL);
     unmake(shared);
     QUIET;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(layouts, setup),     cmocka_unit_test_setup(zones, setup),
-        cmocka_unit_test_setup(poison, setup),      cmocka_unit_test_setup(padding, setup),
-        cmocka_unit_test_setup(constructed, setup), cmocka_unit_test_setup(letters, setup),
-        cmocka_unit_test_setup(wrong_frees, setup), cmocka_unit_test_setup(bulk, setup),
-        cmocka_unit_test_setup(of_a_node, setup),   cmocka_unit_test_setup(reserves, setup),
-        cmocka_unit_test_setup(deferred, setup),    cmocka_unit_test_setup(links, setup),
-        cmocka_unit_test_setup(link_met, setup),    cmocka_unit_test_setup(plain, setup),
-        cmocka_unit_test_setup(sizes, setup),       cmocka_unit_test_setup(destroyed, setup),
-        cmocka_unit_test_setup(failing, setup),     cmocka_unit_test_setup(tracing, setup),
-        cmocka_unit_test_setup(switched, setup),    cmocka_unit_test_setup(crowd, setup),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

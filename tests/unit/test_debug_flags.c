@@ -5,19 +5,12 @@
 
 #include "base/parse.h"
 #include "base/settings.h"
+#include "support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-static void syntax(void **unused)
+TEST(syntax)
 {
     static const char *const right[] = {
         "F",  "fzpu", "-",       "-,trees", ",trees",       "FZ,a,b*,c;U",
@@ -26,7 +19,6 @@ static void syntax(void **unused)
                                         "F,a*b", "F a", ",",  "FZ,;U"};
     static char longest[PARSE_LETTERS_MAX + 2];
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++)
         if (!parse_letters(right[i]))
             fail_msg("%s is refused", right[i]);
@@ -39,12 +31,11 @@ static void syntax(void **unused)
     assert_false(parse_letters(longest));
 }
 
-static void names(void **unused)
+TEST(names)
 {
     const char *text = "U,trees,mal*;Z", *at = text;
     struct parse_block block;
 
-    (void)unused;
     assert_true(parse_block(&at, &block));
     assert_int_equal(block.letters, 1u << (strchr(PARSE_LETTERS, 'U') - PARSE_LETTERS));
     assert_true(parse_block_names(&block, "trees"));
@@ -80,9 +71,8 @@ static const struct {
     {"FZPU;-,trees", "leaves", 0, DEBUG_F | DEBUG_Z | DEBUG_P | DEBUG_U},
 };
 
-static void by_name(void **unused)
+TEST(by_name)
 {
-    (void)unused;
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
         int status;
         pid_t pid = fork();
@@ -101,13 +91,12 @@ static void by_name(void **unused)
     }
 }
 
-static void everywhere(void **unused)
+TEST(everywhere)
 {
     static const char *const texts[] = {"STOOK_DEBUG=", "STOOK_DEBUG=Z", "STOOK_DEBUG=Z,trees",
                                         "STOOK_DEBUG=-", "STOOK_DEBUG=F,trees;U"};
     static const bool all[] = {false, true, false, false, true};
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         int status;
         pid_t pid = fork();
@@ -120,16 +109,4 @@ static void everywhere(void **unused)
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_int_equal(status, 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(syntax),
-        cmocka_unit_test(names),
-        cmocka_unit_test(by_name),
-        cmocka_unit_test(everywhere),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

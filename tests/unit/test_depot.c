@@ -5,17 +5,11 @@
 #include "debug/symbols.h"
 
 #include "base/where.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { STACKS = 20000, THREADS = 4 };
 
@@ -43,12 +37,11 @@ static void *put_all(void *arg)
     return NULL;
 }
 
-static void numbers(void **unused)
+TEST(numbers)
 {
     uint64_t frames[DEPOT_DEPTH], wanted[DEPOT_DEPTH];
     pthread_t thread[THREADS];
 
-    (void)unused;
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, put_all, (void *)(uintptr_t)i), 0);
     for (size_t i = 0; i < THREADS; i++)
@@ -64,11 +57,10 @@ static void numbers(void **unused)
     }
 }
 
-static void wrong_numbers(void **unused)
+TEST(wrong_numbers)
 {
     uint64_t frames[DEPOT_DEPTH] = {0};
 
-    (void)unused;
     assert_int_equal(depot_put(frames, 0), 0);
     assert_int_equal(depot_get(0, frames), 0);
     assert_int_equal(depot_get(UINT32_MAX, frames), 0);
@@ -91,14 +83,13 @@ static __attribute__((noinline)) uint32_t caller(uint64_t *where)
     return stack;
 }
 
-static void this_thread(void **unused)
+TEST(this_thread)
 {
     static struct stook_site site = {"trees.c", "plant", 12, 0};
     uint64_t frames[DEPOT_DEPTH], where;
     struct symbol symbol[2];
     uint32_t stack = 0, before = 0;
 
-    (void)unused;
     for (volatile int i = 0; i < 2; i++) {
         before = stack;
         stack = caller(&where);
@@ -124,12 +115,11 @@ static void this_thread(void **unused)
     assert_int_equal(frames[0], 0x1234);
 }
 
-static void addresses(void **unused)
+TEST(addresses)
 {
     struct symbol symbol[3];
     int local = 0;
 
-    (void)unused;
     symbol[0].address = (uintptr_t)&local;
     symbol[1].address = 16;
     symbol[2].address = (uintptr_t)memcpy + 1;
@@ -138,16 +128,4 @@ static void addresses(void **unused)
     assert_string_equal(symbol[0].module, "");
     assert_string_equal(symbol[1].module, "");
     assert_non_null(strstr(symbol[2].module, "lib")); /* of C, or of a sanitizer */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(wrong_numbers),
-        cmocka_unit_test(this_thread),
-        cmocka_unit_test(addresses),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,16 +8,9 @@
 
 #include "slab/node.h"
 #include "support/check.h"
-#include "support/child.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MOST = 40000, LISTS = 200 };
 
@@ -91,9 +84,8 @@ static void check_list(struct detached *list, void *const *want, unsigned n)
     }
 }
 
-static void some_of_one_slab(void **unused)
+TEST(some_of_one_slab)
 {
-    (void)unused;
     for (unsigned flags = 0; flags <= STOOK_CACHE_LINK_INSIDE; flags += STOOK_CACHE_LINK_INSIDE) {
         uint64_t links;
         begin(256, flags, 1);
@@ -110,12 +102,11 @@ static void some_of_one_slab(void **unused)
 }
 
 /* It may be all that is in use: nothing is linked until it is known not to be. */
-static void all_of_one_slab(void **unused)
+TEST(all_of_one_slab)
 {
     static char before[1 << 20];
     size_t bytes;
 
-    (void)unused;
     begin(1024, STOOK_CACHE_LINK_INSIDE, 1);
     bytes = (size_t)PAGE_SIZE << cache->layout.order;
     assert_true(per_slab <= DETACHED_CHUNK && bytes <= sizeof(before));
@@ -132,11 +123,10 @@ static void all_of_one_slab(void **unused)
     end();
 }
 
-static void nulls_anywhere(void **unused)
+TEST(nulls_anywhere)
 {
     void *given[64], *want[64];
 
-    (void)unused;
     begin(256, 0, 2);
     for (unsigned null = 0; null < 8; null++) {
         unsigned n = 0;
@@ -159,12 +149,11 @@ static void nulls_anywhere(void **unused)
 }
 
 /* More slabs than a set has lists: one object each, then a second of each. */
-static void many_slabs(void **unused)
+TEST(many_slabs)
 {
     static void *given[2 * LISTS];
     unsigned slabs = LISTS, n;
 
-    (void)unused;
     begin(4096, 0, slabs);
     for (unsigned i = 0; i < slabs; i++)
         given[i] = objects[i * per_slab];
@@ -217,7 +206,7 @@ static void says(const struct bad *bad, const char *text)
 }
 
 /* At any place of the array, also where its neighbours prefetch it or are of its slab. */
-static void reports(void **unused)
+TEST(reports)
 {
     static const unsigned places[] = {0, 1, 11, 40, 79};
     struct stook_cache *other = stook_cache_create("other", 256, NULL);
@@ -225,7 +214,6 @@ static void reports(void **unused)
     struct bad good = {.n = 80}, bad;
     char *waste;
 
-    (void)unused;
     begin(700, 0, 4);
     memcpy(good.array, objects + 1, sizeof(good.array));
     waste = slab_base(slab_of_object(objects[0])) + (size_t)per_slab * cache->layout.stride;
@@ -258,11 +246,10 @@ static void reports(void **unused)
 }
 
 /* More objects than its slab has in use. */
-static void too_many(void **unused)
+TEST(too_many)
 {
     struct bad bad = {.n = 4};
 
-    (void)unused;
     begin(1024, 0, 1);
     node_put(cache, objects + 2, held - 2, false);
     held = 2;
@@ -280,11 +267,10 @@ static void too_many(void **unused)
  * The count of objects in use would fit, so that only marks find it.  One object of a slab that is freed whole is there
  * twice and another one is missing; a third is free in its slab already.
  */
-static void count_fits(void **unused)
+TEST(count_fits)
 {
     static const size_t sizes[] = {24, 1024};
 
-    (void)unused;
     for (unsigned i = 0; i < 2 && STOOK_ENCODED; i++) {
         struct bad bad = {.n = 60};
         begin(sizes[i], 0, 1);
@@ -304,11 +290,10 @@ static void count_fits(void **unused)
  * A chunk ends within a slab that may be freed whole: the objects that were gathered are marked as out again, and
  * gathered with the next chunk.
  */
-static void chunk_divides_a_slab(void **unused)
+TEST(chunk_divides_a_slab)
 {
     static const size_t sizes[] = {40, 1024};
 
-    (void)unused;
     for (unsigned i = 0; i < 2; i++) {
         unsigned n, keep = 100;
         begin(sizes[i], 0, 2);
@@ -329,16 +314,4 @@ static void chunk_divides_a_slab(void **unused)
         undo(objects, held > DETACHED_CHUNK ? n : held);
         end();
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(some_of_one_slab), cmocka_unit_test(all_of_one_slab),
-        cmocka_unit_test(nulls_anywhere),   cmocka_unit_test(many_slabs),
-        cmocka_unit_test(reports),          cmocka_unit_test(too_many),
-        cmocka_unit_test(count_fits),       cmocka_unit_test(chunk_divides_a_slab),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,17 +12,11 @@
 #include "support/check.h"
 #include "support/environment.h"
 #include "support/random.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MOST = 40000, DETACH = 16 /* slabs taken off the partial list at a time (node.c) */ };
 
@@ -103,11 +97,10 @@ static unsigned sets(unsigned n, uint64_t lists)
  * New slabs that are consumed whole: nothing is linked, nothing is published, no list is looked at.
  * Were they linked first, there would be a link an object.
  */
-static void new_slabs_whole(void **unused)
+TEST(new_slabs_whole)
 {
     struct slab_counts n;
 
-    (void)unused;
     for (unsigned flags = 0; flags <= STOOK_CACHE_RANDOM; flags += STOOK_CACHE_RANDOM) {
         make(256, STOOK_CACHE_NOSHEAF | flags);
         count();
@@ -123,11 +116,10 @@ static void new_slabs_whole(void **unused)
 }
 
 /* The last slab's rest is linked, a link an object left, and put down once. */
-static void new_slabs_and_a_rest(void **unused)
+TEST(new_slabs_and_a_rest)
 {
     struct slab_counts n;
 
-    (void)unused;
     make(256, STOOK_CACHE_NOSHEAF);
     count();
     take(3 * per_slab + 5);
@@ -141,12 +133,11 @@ static void new_slabs_and_a_rest(void **unused)
 }
 
 /* Slabs that were kept empty are on a list: one taking each, and still no link. */
-static void empty_slabs(void **unused)
+TEST(empty_slabs)
 {
     unsigned kept;
     struct slab_counts n;
 
-    (void)unused;
     make(256, STOOK_CACHE_NOSHEAF);
     kept = cache->min_partial;
     take(kept * per_slab);
@@ -184,13 +175,12 @@ static unsigned make_partial(unsigned slabs, unsigned free)
  * Partial slabs are detached up to sixteen under one holding of the lock; one by one it would be a
  * taking a slab.  Each is one swap.  Nothing is linked.
  */
-static void partial_slabs(void **unused)
+TEST(partial_slabs)
 {
     static void *got[40 * 3];
     struct slab_counts n;
     unsigned kept;
 
-    (void)unused;
     make(1024, STOOK_CACHE_NOSHEAF);
     kept = make_partial(40, 3);
     count();
@@ -215,13 +205,12 @@ static void partial_slabs(void **unused)
  * Objects beyond the wanted maximum are returned as they are linked, under one acquisition of the lock.  There are none if
  * the number is between min and max.
  */
-static void partial_slabs_and_a_rest(void **unused)
+TEST(partial_slabs_and_a_rest)
 {
     static void *got[100];
     struct slab_counts n;
     unsigned kept;
 
-    (void)unused;
     make(1024, STOOK_CACHE_NOSHEAF);
     kept = make_partial(12, 7);
     count();
@@ -273,9 +262,8 @@ static void check_whole_slabs(const char *what, unsigned slabs)
     }
 }
 
-static void whole_slabs_in_order(void **unused)
+TEST(whole_slabs_in_order)
 {
-    (void)unused;
     make(1024, STOOK_CACHE_NOSHEAF); /* three slabs of 64 are a chunk: none is divided */
     assert_int_equal(DETACHED_CHUNK % per_slab, 0);
     check_whole_slabs("whole slabs in order", 30);
@@ -314,9 +302,8 @@ static void check_shuffled(const char *what, unsigned slabs, unsigned window)
     assert_true(c.links <= n - c.swaps);
 }
 
-static void shuffled(void **unused)
+TEST(shuffled)
 {
-    (void)unused;
     make(256, STOOK_CACHE_NOSHEAF);
     check_shuffled("shuffled over 16 slabs", 16, MOST); /* 0.08 swaps, 0.008 locks an object */
     check_shuffled("shuffled within 64", 16, 64);
@@ -328,12 +315,11 @@ static void shuffled(void **unused)
 }
 
 /* A window of 64 reaches over two slabs or three: what a chunk has of lists shows it. */
-static void shuffled_within_64(void **unused)
+TEST(shuffled_within_64)
 {
     unsigned n;
     struct slab_counts c;
 
-    (void)unused;
     make(256, STOOK_CACHE_NOSHEAF);
     n = 100 * per_slab;
     take(n);
@@ -356,11 +342,10 @@ static void shuffled_within_64(void **unused)
 }
 
 /* Single objects are a list each: a swap an object, and the lock at the ends only. */
-static void one_by_one(void **unused)
+TEST(one_by_one)
 {
     struct slab_counts c;
 
-    (void)unused;
     make(1024, STOOK_CACHE_NOSHEAF);
     take(10 * per_slab);
     count();
@@ -384,12 +369,11 @@ static void pin(void)
 }
 
 /* What fits this CPU's sheaves meets no slab at all. */
-static void cached(void **unused)
+TEST(cached)
 {
     struct slab_counts c;
     unsigned most;
 
-    (void)unused;
     make(256, 0);
     most = cache_capacity(cache);
     assert_int_equal(stook_alloc_bulk(cache, 0, most, objects), 0);
@@ -411,12 +395,11 @@ static void cached(void **unused)
  * few of them a call, so there are at most two swaps a slab.  Single frees through full sheaves would make at least
  * one a slab and sheaf.
  */
-static void many(void **unused)
+TEST(many)
 {
     struct slab_counts c;
     unsigned slabs = 100, n;
 
-    (void)unused;
     make(1024, 0);
     n = slabs * per_slab;
     for (unsigned round = 0; round < 6; round++) {
@@ -439,12 +422,11 @@ static void many(void **unused)
     unmake();
 }
 
-static void many_shuffled(void **unused)
+TEST(many_shuffled)
 {
     struct slab_counts c;
     unsigned slabs = 16, n;
 
-    (void)unused;
     make(256, 0);
     n = slabs * per_slab;
     assert_int_equal(stook_alloc_bulk(cache, 0, n, objects), 0);
@@ -473,7 +455,7 @@ static void most_of(struct slab_counts *most, const struct slab_counts *since)
  * of all slabs that a sheaf has objects of, and of those of half a barn now and then.  An allocation took
  * up to 510 objects, of as many slabs.
  */
-static void one_call_is_bounded(void **unused)
+TEST(one_call_is_bounded)
 {
     enum {
         STEPS = 3, /* of a flush: what is left of the spare sheaf, main, and the barn's surplus */
@@ -481,7 +463,6 @@ static void one_call_is_bounded(void **unused)
     };
     static const unsigned sizes[] = {16, 64, 512};
 
-    (void)unused;
     for (unsigned size = 0; size < sizeof(sizes) / sizeof(sizes[0]); size++) {
         struct slab_counts taken = {0}, freed = {0}, now;
         unsigned slabs;
@@ -520,24 +501,7 @@ static void one_call_is_bounded(void **unused)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(new_slabs_whole),
-        cmocka_unit_test(new_slabs_and_a_rest),
-        cmocka_unit_test(empty_slabs),
-        cmocka_unit_test(partial_slabs),
-        cmocka_unit_test(partial_slabs_and_a_rest),
-        cmocka_unit_test(whole_slabs_in_order),
-        cmocka_unit_test(shuffled),
-        cmocka_unit_test(shuffled_within_64),
-        cmocka_unit_test(one_by_one),
-        cmocka_unit_test(cached),
-        cmocka_unit_test(many),
-        cmocka_unit_test(many_shuffled),
-        cmocka_unit_test(one_call_is_bounded),
-    };
-
     pin();
-    (void)argc;
     environment_need("STOOK_ADAPTIVE", "0", argv); /* sheaves and barns keep their sizes */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -5,16 +5,12 @@
  * none for a CPU that a tunable isolates, and none in locked mode.
  */
 #include "support/percpu_fixture.h"
+#include "support/test.h"
 
 #include "sheaf/slot_drain.h"
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 enum { CACHES = 30, OBJECTS = 2000, ROUNDS = 20 };
 
 static struct stook_cache *caches[CACHES];
@@ -52,9 +48,8 @@ static void *churn(void *arg)
     return NULL;
 }
 
-static void test_none_while_objects_move(void **state)
+TEST(test_none_while_objects_move)
 {
-    (void)state;
     pthread_t threads[4];
     uint64_t before = fences();
 
@@ -66,9 +61,8 @@ static void test_none_while_objects_move(void **state)
     assert_int_equal(fences() - before, 0);
 }
 
-static void test_one_a_cpu(void **state)
+TEST(test_one_a_cpu)
 {
-    (void)state;
     uint64_t before, expected = percpu.rseq ? fixture_cpus : 0;
 
     use_everywhere();
@@ -81,9 +75,8 @@ static void test_one_a_cpu(void **state)
 }
 
 /* And what an isolated CPU holds stays there, usable. */
-static void test_isolated(void **state)
+TEST(test_isolated)
 {
-    (void)state;
     static uint64_t isolated[TOPOLOGY_CPUS_MAX / 64];
     unsigned cpu = fixture_cpu[0];
     uint64_t before, objects, sheaves;
@@ -109,9 +102,8 @@ static void test_isolated(void **state)
 }
 
 /* No other thread may be in a call on a cache that is destroyed: there is nothing to abort. */
-static void test_few_for_destroy(void **state)
+TEST(test_few_for_destroy)
 {
-    (void)state;
     uint64_t before = fences();
 
     for (unsigned c = 0; c < CACHES; c++)
@@ -129,13 +121,6 @@ static void *stay(void *over)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_none_while_objects_move),
-        cmocka_unit_test(test_one_a_cpu),
-        cmocka_unit_test(test_isolated),
-        cmocka_unit_test(test_few_for_destroy),
-    };
-
     pthread_t staying;
     sem_t over;
     int failed;
@@ -146,7 +131,7 @@ int main(void)
     fixture_start();
     if (sem_init(&over, 0, 0) != 0 || pthread_create(&staying, NULL, stay, &over) != 0)
         return 1;
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed = tests_run(NULL, NULL);
     sem_post(&over);
     pthread_join(staying, NULL);
     return failed;

@@ -4,22 +4,13 @@
  * file.h: which names are opened, in a folder of their own; other users' files and links where the test is root.
  */
 #include "text/file.h"
+#include "support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { OTHER = 65534, WRITE = O_WRONLY | O_CREAT | O_TRUNC };
 
@@ -63,7 +54,6 @@ static void opened(int fd)
 
 static int setup(void **unused)
 {
-    (void)unused;
     umask(0);
     return mkdtemp(folder) && chdir(folder) == 0 && mkdir("sub", 0755) == 0 ? 0 : -1;
 }
@@ -72,17 +62,15 @@ static int teardown(void **unused)
 {
     char command[64];
 
-    (void)unused;
     snprintf(command, sizeof(command), "rm -rf %s", folder);
     return chdir("/") == 0 ? system(command) : -1; /* NOLINT(cert-env33-c): a folder of our own */
 }
 
-static void regular_files_are_read(void **unused)
+TEST(regular_files_are_read)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "socket"};
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
-    (void)unused;
     put("file", "text");
     assert_int_equal(symlink("file", "link"), 0);
     assert_int_equal(mkfifo("fifo", 0600), 0);
@@ -98,9 +86,8 @@ static void regular_files_are_read(void **unused)
     refused(file_open_read("none"), ENOENT);
 }
 
-static void links_are_not_written_through(void **unused)
+TEST(links_are_not_written_through)
 {
-    (void)unused;
     put("file", "text");
     refused(file_open_write("link", WRITE, 0600), ELOOP);
     refused(file_open_write("link", O_WRONLY | O_CREAT | O_APPEND, 0600), ELOOP);
@@ -122,11 +109,10 @@ static void links_are_not_written_through(void **unused)
     refused(file_open_write("sub", WRITE, 0600), EISDIR);
 }
 
-static void opening_never_waits(void **unused)
+TEST(opening_never_waits)
 {
     int reader, fd;
 
-    (void)unused;
     refused(file_open_write("fifo", WRITE, 0600), ENXIO);
     reader = open("fifo", O_RDONLY | O_NONBLOCK);
     opened(file_open_write("fifo", WRITE, 0600));
@@ -138,12 +124,11 @@ static void opening_never_waits(void **unused)
 }
 
 /* Also where a new descriptor of the same file would have a place of its own, or cannot be had. */
-static void own_descriptors(void **unused)
+TEST(own_descriptors)
 {
     char name[32];
     int ends[2];
 
-    (void)unused;
     assert_int_equal(pipe(ends), 0);
     for (int i = 0; i < 2; i++) {
         int fd;
@@ -163,9 +148,8 @@ static void own_descriptors(void **unused)
     refused(file_open_write("/dev/stderr", O_RDWR | O_CREAT | O_EXCL, 0600), EEXIST);
 }
 
-static void folders_of_everybody(void **unused)
+TEST(folders_of_everybody)
 {
-    (void)unused;
     assert_int_equal(mkdir("all", 01777), 0);
     put("mine", "text");
     opened(file_open_write("all/new", WRITE, 0600));
@@ -194,11 +178,5 @@ static void folders_of_everybody(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regular_files_are_read), cmocka_unit_test(links_are_not_written_through),
-        cmocka_unit_test(opening_never_waits),    cmocka_unit_test(own_descriptors),
-        cmocka_unit_test(folders_of_everybody),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return tests_run(setup, teardown);
 }

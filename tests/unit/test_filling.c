@@ -11,20 +11,12 @@
 
 #include "support/environment.h"
 #include "support/stay.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "support/test.h"
 
 #include <stook/debug.h>
 #include <stook/pool.h>
 #include <stook/sheaf.h>
 #include <stook/stook.h>
-
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MOST = 4000 };
 
@@ -32,9 +24,6 @@ static unsigned long heard;
 
 static void hear(int level, const char *text, size_t length, void *arg)
 {
-    (void)level;
-    (void)length;
-    (void)arg;
     heard += strncmp(text, "BUG ", 4) == 0;
 }
 
@@ -47,7 +36,6 @@ static void hear(int level, const char *text, size_t length, void *arg)
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     *(unsigned *)object = 0x12345678;
 }
 
@@ -109,12 +97,11 @@ static bool comes_again(struct stook_cache *cache, const void *object)
 enum where { SHEAF, SLAB, BULK, WHERES };
 
 /* Of objects that are written to at the first, a middle and the last byte one report is made, and they are lost. */
-static void handed_out(void **state)
+TEST(handed_out)
 {
     struct stook_cache *others = make(30000, 0, NULL);
     cpu_set_t had;
 
-    (void)state;
     stay_begin(&had);
     for
         EACH(i, sizes)
@@ -152,13 +139,12 @@ static void handed_out(void **state)
 }
 
 /* The bytes behind a freed object belong to it: an overrun of the one before is found, too. */
-static void behind(void **state)
+TEST(behind)
 {
     struct stook_cache *others = make(30000, 0, NULL), *cache = make(56, 0, NULL);
     unsigned char *object = take(cache), *other = take(cache);
     cpu_set_t had;
 
-    (void)state;
     stay_begin(&had);
     stook_free(cache, object);
     let_leave(others, object);
@@ -173,12 +159,11 @@ static void behind(void **state)
 }
 
 /* All are free, and nothing takes them: the slab's going finds it. */
-static void slab_goes(void **state)
+TEST(slab_goes)
 {
     struct stook_cache *others = make(30000, 0, NULL);
     cpu_set_t had;
 
-    (void)state;
     stay_begin(&had);
     for
         EACH(i, sizes)
@@ -201,7 +186,7 @@ static void slab_goes(void **state)
 }
 
 /* A reserve has no other object: it is reported and handed out, and is like others then. */
-static void reserved(void **state)
+TEST(reserved)
 {
     static void *all[MOST];
     struct stook_cache *cache = make(200, 0, NULL);
@@ -211,7 +196,6 @@ static void reserved(void **state)
     struct stook_pool *pool;
     void *objects[10];
 
-    (void)state;
     assert_true(slab <= MOST && stook_alloc_bulk(cache, 0, slab, all) == 0);
     stays = take(cache);
     stook_free_bulk(cache, slab - 10, all + 10);
@@ -249,12 +233,11 @@ static void reserved(void **state)
 }
 
 /* It is the program's what lies in constructed and type-stable objects. */
-static void kept(void **state)
+TEST(kept)
 {
     struct stook_cache *others = make(30000, 0, NULL), *cache = make(64, 0, construct);
     cpu_set_t had;
 
-    (void)state;
     stay_begin(&had);
     for (unsigned i = 0; i < 3; i++) {
         unsigned char *object = take(cache);
@@ -274,13 +257,7 @@ static void kept(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(handed_out), cmocka_unit_test(behind), cmocka_unit_test(slab_goes),
-        cmocka_unit_test(reserved),   cmocka_unit_test(kept),
-    };
-
-    (void)argc;
     environment_need("STOOK_ON_CORRUPTION", "continue", argv);
     stook_message_set(hear, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -10,21 +10,17 @@
 #include "page/zone.h"
 #include "percpu/percpu.h"
 #include "sheaf/slot_drain.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 #include <stook/topology.h>
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define COUNTED 1
@@ -141,12 +137,11 @@ static void lose_a_slot(void)
 #endif
 }
 
-static void test_a_thread_died_with_a_slot_closed(void **state)
+TEST(test_a_thread_died_with_a_slot_closed)
 {
     pthread_t other = company();
     uint32_t before = atomic_load(&slot_lost);
 
-    (void)state;
     lose_a_slot();
     for (unsigned i = 0; i < FORKS; i++)
         fork_whole();
@@ -157,11 +152,10 @@ static void test_a_thread_died_with_a_slot_closed(void **state)
 }
 
 /* Destroying its cache comes to an end, as does whatever else takes all slots. */
-static void test_a_cache_with_a_dead_slot(void **state)
+TEST(test_a_cache_with_a_dead_slot)
 {
     struct stook_cache *before = cache;
 
-    (void)state;
     cache = stook_cache_create("dead", 128, NULL);
     stook_free(cache, stook_alloc(cache, 0));
     lose_a_slot();
@@ -174,11 +168,10 @@ static void test_a_cache_with_a_dead_slot(void **state)
     fork_whole();
 }
 
-static void test_pages_that_never_come_back(void **state)
+TEST(test_pages_that_never_come_back)
 {
     pthread_t other = company();
 
-    (void)state;
     atomic_fetch_add(&zone_all.zone[0].purging, 1); /* a thread of SCHED_IDLE, say */
     fork_whole();
     fork_whole();
@@ -194,8 +187,6 @@ static pid_t hook_child;
 /* The child goes on with what the parent's thread was in the middle of. */
 static void fork_once(void *object, void *arg)
 {
-    (void)arg;
-    (void)object;
     if (hook_child < 0)
         hook_child = fork();
 }
@@ -253,11 +244,10 @@ static bool run_pinned(void)
     return cache->pins == 0;
 }
 
-static void test_forks_in_destructors(void **state)
+TEST(test_forks_in_destructors)
 {
     pthread_t other = company();
 
-    (void)state;
     fork_in_destructor(run_pinned);
     no_company(other);
     fork_in_destructor(run_pinned); /* alone: nothing is taken */
@@ -282,13 +272,12 @@ static void *pin_and_wait(void *unused)
     return unused;
 }
 
-static void test_other_threads_pins(void **state)
+TEST(test_other_threads_pins)
 {
     pthread_t thread;
     int status;
     pid_t child;
 
-    (void)state;
     hooked = stook_cache_create("pinned", 100, NULL);
     atomic_store(&stop, true);
     assert_int_equal(pthread_create(&thread, NULL, pin_and_wait, NULL), 0);
@@ -308,17 +297,9 @@ static void test_other_threads_pins(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_thread_died_with_a_slot_closed),
-        cmocka_unit_test(test_a_cache_with_a_dead_slot),
-        cmocka_unit_test(test_pages_that_never_come_back),
-        cmocka_unit_test(test_forks_in_destructors),
-        cmocka_unit_test(test_other_threads_pins),
-    };
-
     cache = stook_cache_create("fork", 64, NULL);
     if (!cache)
         return 1;
     stook_free(cache, stook_alloc(cache, 0));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

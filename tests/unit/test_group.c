@@ -7,21 +7,13 @@
 #include "charge/group_table.h"
 
 #include "support/stay.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };
 
@@ -53,9 +45,8 @@ static void uncharge(struct stook_group group, size_t bytes)
     group_uncharge(group_number(group), bytes);
 }
 
-static void test_hierarchy(void **state)
+TEST(test_hierarchy)
 {
-    (void)state;
     struct stook_group top = stook_group_create("top", STOOK_NO_GROUP, STOOK_UNLIMITED);
     struct stook_group left = stook_group_create("left", top, STOOK_UNLIMITED);
     struct stook_group right = stook_group_create("right", top, MIB);
@@ -93,9 +84,8 @@ static void test_hierarchy(void **state)
     assert_int_equal(stook_group_next(STOOK_NO_GROUP).id, 0);
 }
 
-static void test_arguments(void **state)
+TEST(test_arguments)
 {
-    (void)state;
     struct stook_group chain[STOOK_GROUP_DEPTH_MAX + 1] = {{0}};
     struct stook_group_stat stat = {.size = 4};
     char name[200];
@@ -143,9 +133,8 @@ static void test_arguments(void **state)
 }
 
 /* To the byte, whatever stocks hold; and what was refused is counted where the limit is. */
-static void test_limit_is_exact(void **state)
+TEST(test_limit_is_exact)
 {
-    (void)state;
     struct stook_group top = stook_group_create("top", STOOK_NO_GROUP, 3 * MIB);
     struct stook_group a = stook_group_create("a", top, 2 * MIB);
     struct stook_group b = stook_group_create("b", top, STOOK_UNLIMITED);
@@ -206,9 +195,8 @@ static void *leave_stocks(void *arg)
     return NULL;
 }
 
-static void test_room_in_sum(void **state)
+TEST(test_room_in_sum)
 {
-    (void)state;
     struct stook_group top = stook_group_create("top", STOOK_NO_GROUP, 8 * MIB), sub[8];
 
     for (int i = 0; i < 8; i++) {
@@ -248,9 +236,8 @@ static size_t reclaim(struct stook_group of, size_t wanted, void *arg)
     return gave;
 }
 
-static void test_reclaim(void **state)
+TEST(test_reclaim)
 {
-    (void)state;
     struct stook_group child;
     uint32_t number;
 
@@ -293,9 +280,8 @@ static size_t destroys_itself(struct stook_group group, size_t wanted, void *arg
     return 0;
 }
 
-static void test_callback_of_itself(void **state)
+TEST(test_callback_of_itself)
 {
-    (void)state;
     struct stook_group group = stook_group_create("self", STOOK_NO_GROUP, KIB);
 
     assert_int_equal(stook_group_set_reclaim(group, destroys_itself, NULL), 0);
@@ -318,9 +304,8 @@ static void soft(struct stook_group group, size_t now, void *arg)
     soft_calls++;
 }
 
-static void test_soft_limit(void **state)
+TEST(test_soft_limit)
 {
-    (void)state;
     struct stook_group top = stook_group_create("top", STOOK_NO_GROUP, STOOK_UNLIMITED);
     struct stook_group group = stook_group_create("soft", top, STOOK_UNLIMITED);
     size_t charged = 0;
@@ -364,9 +349,8 @@ static void test_soft_limit(void **state)
 
 /* ---- who is inside, and groups that are gone ---- */
 
-static void test_enter(void **state)
+TEST(test_enter)
 {
-    (void)state;
     struct stook_group top = stook_group_create("top", STOOK_NO_GROUP, STOOK_UNLIMITED);
     struct stook_group child = stook_group_create("child", top, STOOK_UNLIMITED), before;
 
@@ -392,9 +376,8 @@ static void test_enter(void **state)
     assert_int_equal(stook_group_destroy(top), 0);
 }
 
-static void test_zombies(void **state)
+TEST(test_zombies)
 {
-    (void)state;
     struct stook_group top = stook_group_create("top", STOOK_NO_GROUP, STOOK_UNLIMITED);
     struct stook_group middle = stook_group_create("middle", top, STOOK_UNLIMITED);
     struct stook_group leaf = stook_group_create("leaf", middle, STOOK_UNLIMITED);
@@ -446,9 +429,8 @@ static void test_zombies(void **state)
 }
 
 /* A zombie's limit holds no longer, its ancestors' do; frees beside the last one free the place. */
-static void test_zombie_below_a_limit(void **state)
+TEST(test_zombie_below_a_limit)
 {
-    (void)state;
     struct stook_group top = stook_group_create("top", STOOK_NO_GROUP, MIB);
     struct stook_group leaf = stook_group_create("leaf", top, STOOK_UNLIMITED);
     uint32_t number = group_number(leaf), unused = group_table.unused;
@@ -468,9 +450,8 @@ static void test_zombie_below_a_limit(void **state)
     assert_int_equal(stook_group_destroy(top), 0);
 }
 
-static void test_as_many_as_there_can_be(void **state)
+TEST(test_as_many_as_there_can_be)
 {
-    (void)state;
     static struct stook_group all[STOOK_GROUPS_MAX];
     unsigned seen = 0;
 
@@ -495,9 +476,8 @@ static void test_as_many_as_there_can_be(void **state)
 
 /* ---- where the lock is not to be had ---- */
 
-static void test_who_interrupts_the_holder(void **state)
+TEST(test_who_interrupts_the_holder)
 {
-    (void)state;
     struct stook_group group = stook_group_create("held", STOOK_NO_GROUP, STOOK_UNLIMITED);
     uint32_t number = group_number(group);
 
@@ -531,9 +511,8 @@ static void test_who_interrupts_the_holder(void **state)
     assert_int_equal(group_at(number)->state, GROUP_FREE);
 }
 
-static void test_forked_child(void **state)
+TEST(test_forked_child)
 {
-    (void)state;
     struct stook_group group = stook_group_create("parent's", STOOK_NO_GROUP, MIB);
     int status;
 
@@ -554,9 +533,8 @@ static void test_forked_child(void **state)
 }
 
 /* Once filled, a stock serves without the lock; and giving back keeps to what is said of it. */
-static void test_stocks(void **state)
+TEST(test_stocks)
 {
-    (void)state;
     struct stook_group group = stook_group_create("stock", STOOK_NO_GROUP, STOOK_UNLIMITED);
     uint32_t number = group_number(group);
 
@@ -583,26 +561,4 @@ static void test_stocks(void **state)
     assert_int_equal(usage(group), 256);
     uncharge(group, 256);
     assert_int_equal(stook_group_destroy(group), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hierarchy),
-        cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_limit_is_exact),
-        cmocka_unit_test(test_room_in_sum),
-        cmocka_unit_test(test_reclaim),
-        cmocka_unit_test(test_callback_of_itself),
-        cmocka_unit_test(test_soft_limit),
-        cmocka_unit_test(test_enter),
-        cmocka_unit_test(test_zombies),
-        cmocka_unit_test(test_zombie_below_a_limit),
-        cmocka_unit_test(test_who_interrupts_the_holder),
-        cmocka_unit_test(test_forked_child),
-        cmocka_unit_test(test_stocks),
-        cmocka_unit_test(test_as_many_as_there_can_be),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,17 +7,13 @@
  */
 #include "charge/group_table.h"
 #include "support/percpu_fixture.h"
+#include "support/test.h"
 
 #include <stook/group.h>
 #include <stook/stook.h>
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { LIMIT = 1 << 20 };
 
@@ -41,13 +37,12 @@ static void leave_stocks(uint32_t number)
     }
 }
 
-static void test_isolated(void **state)
+TEST(test_isolated)
 {
     struct stook_group group = stook_group_create("isolated", STOOK_NO_GROUP, LIMIT);
     uint32_t number = group_number(group);
     uint64_t fences = atomic_load(&percpu.fences);
 
-    (void)state;
     assert_false(percpu_may_fence(fixture_cpu[0]));
     leave_stocks(number);
     assert_true(stat_of(group).stocked > 0);
@@ -75,14 +70,13 @@ static void *unregistered(void *group)
     return group;
 }
 
-static void test_unregistered(void **state)
+TEST(test_unregistered)
 {
     struct stook_group group = stook_group_create("unregistered", STOOK_NO_GROUP, LIMIT);
     uint32_t number = group_number(group);
     pthread_t thread;
     void *done;
 
-    (void)state;
     assert_int_equal(pthread_create(&thread, NULL, unregistered, &group), 0);
     assert_int_equal(pthread_join(thread, &done), 0);
     if (done) {
@@ -96,17 +90,11 @@ static void test_unregistered(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_isolated),
-        cmocka_unit_test(test_unregistered),
-    };
-
-    (void)argc;
     if (!getenv("STOOK_ISOLATED_CPUS")) { /* read at start */
         setenv("STOOK_ISOLATED_CPUS", "0-8191", 1);
         execv("/proc/self/exe", argv);
         return 77;
     }
     fixture_start();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

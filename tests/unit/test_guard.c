@@ -7,8 +7,8 @@
 #include "guard/guard.h"
 
 #include "support/check.h"
-#include "support/child.h"
 #include "support/environment.h"
+#include "support/test.h"
 
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
@@ -16,20 +16,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { TRIES = 100000 };
 
@@ -77,11 +69,10 @@ static unsigned mappings(void)
     return lines;
 }
 
-static void test_placed_at_an_end(void **unused)
+TEST(test_placed_at_an_end)
 {
     unsigned left = 0, right = 0;
 
-    (void)unused;
     for (int turn = 0; turn < 40; turn++)
         for (size_t size = 1; size <= 4096; size += 1 + size / 3) {
             char *object = guarded(size), *page = guard_page(guard_slot_of(object));
@@ -108,11 +99,10 @@ static void test_placed_at_an_end(void **unused)
     assert_true(left > 0 && right > 0);
 }
 
-static void test_used_again_last(void **unused)
+TEST(test_used_again_last)
 {
     char *object[GUARD_SLOTS], *more;
 
-    (void)unused;
     for (int i = 0; i < GUARD_SLOTS; i++)
         object[i] = guarded(64);
     more = stook_kmalloc(64, STOOK_NORECLAIM); /* there is no slot left */
@@ -127,12 +117,11 @@ static void test_used_again_last(void **unused)
     }
 }
 
-static void test_mappings_are_few(void **unused)
+TEST(test_mappings_are_few)
 {
     char *object[GUARD_SLOTS];
     unsigned before = mappings();
 
-    (void)unused;
     for (int i = 0; i < GUARD_SLOTS; i++)
         object[i] = guarded(100);
     /* One more was seen now and then, in clang's build; not where it lies. */
@@ -142,9 +131,8 @@ static void test_mappings_are_few(void **unused)
     assert_true(mappings() <= before + 1);
 }
 
-static void test_resized(void **unused)
+TEST(test_resized)
 {
-    (void)unused;
     for (size_t size = 1; size < 3000; size = size * 3 / 2 + 1) {
         unsigned char *object = (unsigned char *)guarded(size);
         memset(object, 7, size);
@@ -163,13 +151,12 @@ static void test_resized(void **unused)
     }
 }
 
-static void test_in_no_cache(void **unused)
+TEST(test_in_no_cache)
 {
     char *object = guarded(100);
     struct stook_cache *cache = stook_cache_by_name("kmalloc-128");
     struct stook_cache *typed = stook_cache_create("typed", 100, NULL);
 
-    (void)unused;
     assert_non_null(cache);
     assert_null(stook_cache_of(object));
     assert_int_equal(stook_node_of(object), -1);
@@ -187,9 +174,8 @@ static void test_in_no_cache(void **unused)
 }
 
 /* Calls that must not wait get ordinary objects, and so do large requests. */
-static void test_not_guarded(void **unused)
+TEST(test_not_guarded)
 {
-    (void)unused;
     for (int i = 0; i < 100; i++) {
         char *object = stook_kmalloc(64, STOOK_SIGNAL_SAFE);
         assert_false(guard_covers(object));
@@ -210,7 +196,6 @@ static int pause_of_the_mean(void *unused)
     uint64_t before;
     void *object;
 
-    (void)unused;
     object = stook_kmalloc(64, STOOK_SIGNAL_SAFE);
     cache = stook_cache_of(object);
     stook_free_any(object);
@@ -224,11 +209,10 @@ static int pause_of_the_mean(void *unused)
     return (int)(atomic_load(&guard.sampled) - before);
 }
 
-static void test_pause(void **unused)
+TEST(test_pause)
 {
     struct child child;
 
-    (void)unused;
     stook_free_any(guarded(64));
     child_run(&child, pause_of_the_mean, NULL);
     assert_true(WIFEXITED(child.status));
@@ -253,12 +237,11 @@ static int child_of_fork(void *parents)
     return atomic_load(&guard.sampled) < 100 ? 3 : 0;
 }
 
-static void test_fork(void **unused)
+TEST(test_fork)
 {
     struct child child;
     char *object = guarded(100);
 
-    (void)unused;
     strcpy(object, "of the parent");
     for (int i = 0; i < 3; i++) {
         child_run(&child, child_of_fork, object);
@@ -268,14 +251,13 @@ static void test_fork(void **unused)
     stook_free_any(object);
 }
 
-static void test_report(void **unused)
+TEST(test_report)
 {
     static char text[65536];
     char *object = guarded(64), wanted[64];
     int ends[2];
     ssize_t n;
 
-    (void)unused;
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(stook_report(ends[1], STOOK_REPORT_JSON), 0);
     close(ends[1]);
@@ -308,12 +290,11 @@ static void *crowd(void *seed)
     return NULL;
 }
 
-static void test_threads(void **unused)
+TEST(test_threads)
 {
     pthread_t thread[4];
     uint64_t before = atomic_load(&guard.sampled);
 
-    (void)unused;
     for (uintptr_t i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, crowd, (void *)(i + 1)), 0);
     for (int i = 0; i < 4; i++)
@@ -332,18 +313,16 @@ static void on_timer(int number)
 {
     char *object = stook_kmalloc(50, STOOK_NORECLAIM);
 
-    (void)number;
     if (object)
         memset(object, 3, 50);
     stook_free_any(object);
     handled++;
 }
 
-static void test_handlers(void **unused)
+TEST(test_handlers)
 {
     struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
 
-    (void)unused;
     signal(SIGALRM, on_timer);
     setitimer(ITIMER_REAL, &often, NULL);
     for (int i = 0; i < TRIES && handled < 500; i++) {
@@ -358,21 +337,7 @@ static void test_handlers(void **unused)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_placed_at_an_end),
-        cmocka_unit_test(test_used_again_last),
-        cmocka_unit_test(test_mappings_are_few),
-        cmocka_unit_test(test_resized),
-        cmocka_unit_test(test_in_no_cache),
-        cmocka_unit_test(test_not_guarded),
-        cmocka_unit_test(test_pause),
-        cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_report),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_handlers),
-    };
-
     (void)argc;
     environment_need("STOOK_GUARD", "1", argv);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

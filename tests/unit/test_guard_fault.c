@@ -7,22 +7,14 @@
 #include "base/settings.h"
 #include "guard/guard.h"
 #include "kmalloc/kmalloc.h"
-#include "support/child.h"
+#include "support/test.h"
 
 #include <stook/kmalloc.h>
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { STACK = 64 << 10 };
 
@@ -74,7 +66,6 @@ static void jump(int number, siginfo_t *info, void *context)
 {
     sigset_t mask;
 
-    (void)context;
     sigprocmask(SIG_BLOCK, NULL, &mask);
     called = number == SIGSEGV && on_stack(&mask) && sigismember(&mask, SIGUSR1) &&
                      sigismember(&mask, SIGSEGV)
@@ -88,7 +79,6 @@ static int chained(void *unused)
 {
     volatile char *object;
 
-    (void)unused;
     install(SA_SIGINFO | SA_ONSTACK, jump);
     object = take(64);
     for (volatile int turn = 0; turn < 3; turn++)
@@ -104,12 +94,11 @@ static int chained(void *unused)
     return 0;
 }
 
-static void test_chained(void **unused)
+TEST(test_chained)
 {
     struct child child;
     const char *first;
 
-    (void)unused;
     child_run(&child, chained, NULL);
     assert_true(child_passed(&child));
     first = strstr(child.error, "overflow: ");
@@ -125,7 +114,6 @@ static void plain_handler(int number)
 
 static int chained_plain(void *unused)
 {
-    (void)unused;
     if (plain(plain_handler))
         return 9;
     if (sigsetjmp(back, 1) == 0)
@@ -133,11 +121,10 @@ static int chained_plain(void *unused)
     return called == SIGSEGV ? 0 : 1;
 }
 
-static void test_chained_plain(void **unused)
+TEST(test_chained_plain)
 {
     struct child child;
 
-    (void)unused;
     child_run(&child, chained_plain, NULL);
     assert_true(child_passed(&child));
     assert_non_null(strstr(child.error, "overflow: "));
@@ -149,7 +136,6 @@ static int foreign(void *unused)
 {
     char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    (void)unused;
     install(SA_SIGINFO | SA_ONSTACK, jump);
     (void)take(64);
     if (sigsetjmp(back, 1) == 0)
@@ -161,11 +147,10 @@ static int foreign(void *unused)
     return called == 2 ? 0 : 2;
 }
 
-static void test_foreign(void **unused)
+TEST(test_foreign)
 {
     struct child child;
 
-    (void)unused;
     child_run(&child, foreign, NULL);
     assert_true(child_passed(&child));
     assert_string_equal(child.error, "");
@@ -176,15 +161,12 @@ static char *repaired;
 
 static void repair(int number, siginfo_t *info, void *context)
 {
-    (void)number;
-    (void)context;
     if (info->si_addr == repaired)
         called += mprotect(repaired, 4096, PROT_READ | PROT_WRITE) == 0;
 }
 
-static int returning(void *unused)
+TEST_IN_CHILD(test_returning)
 {
-    (void)unused;
     repaired = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     install(SA_SIGINFO | SA_ONSTACK | SA_NODEFER, repair);
     (void)take(64);
@@ -192,20 +174,10 @@ static int returning(void *unused)
     return called == 1 && *repaired == 7 ? 0 : 1;
 }
 
-static void test_returning(void **unused)
-{
-    struct child child;
-
-    (void)unused;
-    child_run(&child, returning, NULL);
-    assert_true(child_passed(&child));
-}
-
 /* ---- no handler --------------------------------------------------------------------------------- */
 
 static int none_foreign(void *unused)
 {
-    (void)unused;
     (void)take(64);
     *(volatile char *)mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) = 1;
     return 0;
@@ -213,7 +185,6 @@ static int none_foreign(void *unused)
 
 static int none_sent(void *unused)
 {
-    (void)unused;
     (void)take(64);
     raise(SIGSEGV);
     return 0;
@@ -221,7 +192,6 @@ static int none_sent(void *unused)
 
 static int ignored_sent(void *unused)
 {
-    (void)unused;
     if (plain(SIG_IGN))
         return 9;
     (void)take(64);
@@ -231,7 +201,6 @@ static int ignored_sent(void *unused)
 
 static int ignored_fault(void *unused)
 {
-    (void)unused;
     if (plain(SIG_IGN))
         return 9;
     take(64)[64] = 1; /* the kernel does not let it be ignored */
@@ -248,7 +217,6 @@ static __attribute__((noinline)) int deeper(int depth)
 
 static int too_deep(void *unused)
 {
-    (void)unused;
     (void)take(64);
     return deeper(0);
 }
@@ -257,14 +225,13 @@ static int own_later(void *unused)
 {
     volatile char *object = take(64);
 
-    (void)unused;
     install(SA_SIGINFO | SA_ONSTACK, jump);
     if (sigsetjmp(back, 1) == 0)
         object[64] = 1;
     return called == 1 ? 0 : 1;
 }
 
-static void test_others(void **unused)
+TEST(test_others)
 {
     static const struct {
         int (*call)(void *);
@@ -275,7 +242,6 @@ static void test_others(void **unused)
         {ignored_fault, SIGSEGV, NULL}, {too_deep, SIGSEGV, NULL},  {own_later, 0, NULL},
     };
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         struct child child;
         child_run(&child, others[i].call, NULL);
@@ -294,7 +260,6 @@ static int continued(void *unused)
 {
     volatile char *object;
 
-    (void)unused;
     settings_read((char *[]){(char[]){"STOOK_ON_CORRUPTION=continue"}, NULL}, false);
     object = take(64);
     for (int turn = 0; turn < 2; turn++) /* the second has no report */
@@ -319,14 +284,13 @@ static int continued(void *unused)
     return called;
 }
 
-static void test_continued(void **unused)
+TEST(test_continued)
 {
     static const char *const says[] = {"overflow: ", "use after free: ", "is free already",
                                        " lies 8 bytes into"};
     struct child child;
     const char *at = child.error;
 
-    (void)unused;
     child_run(&child, continued, NULL);
     assert_true(child_passed(&child));
     for (int i = 0; i < 4; i++) {
@@ -336,15 +300,4 @@ static void test_continued(void **unused)
         at++;
     }
     assert_null(strstr(strstr(child.error, says[0]) + 1, says[0]));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chained), cmocka_unit_test(test_chained_plain),
-        cmocka_unit_test(test_foreign), cmocka_unit_test(test_returning),
-        cmocka_unit_test(test_others),  cmocka_unit_test(test_continued),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,28 +7,16 @@
 #include "kmalloc/private.h"
 
 #include "support/environment.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "support/test.h"
 
 #include <stook/debug.h>
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 static unsigned long heard;
 
 static void hear(int level, const char *text, size_t length, void *arg)
 {
-    (void)level;
-    (void)length;
-    (void)arg;
     heard += strncmp(text, "BUG", 3) == 0;
 }
 
@@ -59,9 +47,8 @@ static const size_t large[] = {9000, 40000, 65536, 3000000, 4 << 20};
 #define EACH(i, array) (size_t i = 0; i < sizeof(array) / sizeof((array)[0]); i++)
 
 /* What was not asked for of a class belongs to the library. */
-static void slack(void **state)
+TEST(slack)
 {
-    (void)state;
     for
         EACH(i, sizes)
         {
@@ -86,9 +73,8 @@ static void slack(void **state)
         }
 }
 
-static void aligned(void **state)
+TEST(aligned)
 {
-    (void)state;
     for (size_t size = 8; size <= 8192; size *= 2) {
         unsigned char *object = get(size);
         assert_int_equal((uintptr_t)object % size, 0);
@@ -99,9 +85,8 @@ static void aligned(void **state)
 }
 
 /* Whole pages: a byte behind what was asked for, and the mark at the pages' end. */
-static void pages(void **state)
+TEST(pages)
 {
-    (void)state;
     for
         EACH(i, large)
         {
@@ -124,9 +109,8 @@ static void pages(void **state)
 }
 
 /* A size that is not the one that was asked for; 0 says nothing. */
-static void sized(void **state)
+TEST(sized)
 {
-    (void)state;
     for
         EACH(i, sizes)
     for (size_t said = 0; said < 3; said++) {
@@ -139,12 +123,11 @@ static void sized(void **state)
     }
 }
 
-static void destroyed(void **state)
+TEST(destroyed)
 {
     struct stook_cache *cache = stook_cache_create("gone", 64, NULL);
     void *object = stook_alloc(cache, 0);
 
-    (void)state;
     assert_non_null(object);
     stook_free(cache, object);
     assert_int_equal(stook_cache_destroy(cache), 0);
@@ -166,14 +149,8 @@ static void destroyed(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slack), cmocka_unit_test(aligned),   cmocka_unit_test(pages),
-        cmocka_unit_test(sized), cmocka_unit_test(destroyed),
-    };
-
-    (void)argc;
     environment_need("STOOK_ON_CORRUPTION", "continue", argv);
     environment_need("STOOK_HARDEN", "quarantine", argv);
     stook_message_set(hear, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -8,13 +8,9 @@
 #include "page/arena.h"
 #include "slab/runs.h"
 
-#include "support/child.h"
 #include "support/environment.h"
 #include "support/stay.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "support/test.h"
 
 #include <stook/debug.h>
 #include <stook/pool.h>
@@ -23,13 +19,8 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 enum { QUARANTINE = 256 << 10, MANY = 4000 };
 
@@ -37,9 +28,6 @@ static _Atomic unsigned long heard;
 
 static void hear(int level, const char *text, size_t length, void *arg)
 {
-    (void)level;
-    (void)length;
-    (void)arg;
     heard += strncmp(text, "BUG ", 4) == 0;
 }
 
@@ -96,12 +84,11 @@ static unsigned in_order(struct stook_cache *cache, unsigned char **objects, uns
     return follow;
 }
 
-static void order(void **state)
+TEST(order)
 {
     static unsigned char *objects[MANY];
     struct stook_cache *plain = make(64, 0), *random = make(64, STOOK_CACHE_RANDOM);
 
-    (void)state;
     assert_true(in_order(plain, objects, MANY) > MANY * 9 / 10);
     for (unsigned i = 0; i < MANY; i++)
         stook_free(plain, objects[i]);
@@ -135,16 +122,14 @@ static size_t not_zero(const unsigned char *object, size_t n)
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     *(unsigned *)object = 0x12345678;
 }
 
-static void zero(void **state)
+TEST(zero)
 {
     struct stook_cache_args args = {
         .size = sizeof(args), .flags = STOOK_CACHE_ZERO_ON_FREE, .ctor = construct};
 
-    (void)state;
     for
         EACH(i, sizes)
     for (unsigned also = 0; also < 2; also++) {
@@ -185,11 +170,10 @@ static size_t until_again(struct stook_cache *cache, const unsigned char *object
     return freed;
 }
 
-static void reuse(void **state)
+TEST(reuse)
 {
     cpu_set_t had;
 
-    (void)state;
     stay_begin(&had); /* queues and sheaves are a CPU's */
     for
         EACH(i, sizes)
@@ -216,7 +200,7 @@ static void reuse(void **state)
 }
 
 /* What is held is bounded after each free, also where a large object comes after thousands of small ones. */
-static void bound(void **state)
+TEST(bound)
 {
     enum { SMALL = 9000, LARGE = 40 };
     static unsigned char *small[SMALL], *large[LARGE];
@@ -224,7 +208,6 @@ static void bound(void **state)
                        *many = make(16, STOOK_CACHE_QUARANTINE);
     cpu_set_t had;
 
-    (void)state;
     stay_begin(&had);
     for (unsigned turn = 0; turn < 2; turn++) {
         for (unsigned i = 0; i < SMALL; i++)
@@ -256,11 +239,10 @@ static void *free_it(void *arg)
     return NULL;
 }
 
-static void twice(void **state)
+TEST(twice)
 {
     static unsigned char *others[MANY];
 
-    (void)state;
     for
         EACH(i, sizes)
         {
@@ -301,9 +283,8 @@ static void twice(void **state)
 }
 
 /* A write to a freed object is found when it leaves, wherever it is, and the object is used no more. */
-static void written(void **state)
+TEST(written)
 {
-    (void)state;
     for
         EACH(i, sizes)
     for (unsigned where = 0; where < 3; where++) {
@@ -328,11 +309,10 @@ static void written(void **state)
 }
 
 /* A constructed object keeps what it has. */
-static void constructed(void **state)
+TEST(constructed)
 {
     struct stook_cache *cache = make_with("constructed", 64, STOOK_CACHE_QUARANTINE, construct);
 
-    (void)state;
     for (unsigned i = 0; i < 20000; i++) {
         unsigned *object = stook_alloc(cache, 0);
         assert_int_equal(*object, 0x12345678);
@@ -342,14 +322,13 @@ static void constructed(void **state)
     SAID(0);
 }
 
-static void reserves(void **state)
+TEST(reserves)
 {
     struct stook_cache *cache = make(200, STOOK_CACHE_QUARANTINE | STOOK_CACHE_ZERO_ON_FREE);
     struct stook_sheaf *sheaf;
     struct stook_pool *pool;
     void *objects[30];
 
-    (void)state;
     (void)arena_trim(); /* pages of other caches may have anything */
     sheaf = stook_sheaf_prefill(cache, 0, 30);
     assert_non_null(sheaf);
@@ -377,13 +356,12 @@ static void reserves(void **state)
 }
 
 /* What is written behind what was asked for is found by the free, and behind a freed object later. */
-static void canary(void **state)
+TEST(canary)
 {
     struct stook_cache *cache = make(56, STOOK_CACHE_QUARANTINE);
     char *object, *next;
     cpu_set_t had;
 
-    (void)state;
     stay_begin(&had);
     object = stook_alloc(cache, 0);
     assert_int_equal(stook_usable_size(object), 56);
@@ -433,13 +411,12 @@ static void *churn(void *arg)
     return NULL;
 }
 
-static void crowd(void **state)
+TEST(crowd)
 {
     const unsigned all = STOOK_CACHE_RANDOM | STOOK_CACHE_ZERO_ON_FREE | STOOK_CACHE_QUARANTINE |
                          STOOK_CACHE_GUARD_PAGES | STOOK_CACHE_OWN_PAGES;
     pthread_t thread[THREADS];
 
-    (void)state;
     for
         EACH(i, shared)
     shared[i] = make(sizes[2 * i + 1], all);
@@ -483,11 +460,10 @@ static int touch(void *at)
     return 0;
 }
 
-static void guards(void **state)
+TEST(guards)
 {
     static unsigned char *objects[MANY];
 
-    (void)state;
     for
         EACH(i, sizes)
         {
@@ -506,14 +482,13 @@ static void guards(void **state)
         }
 }
 
-static void guards_are_capped(void **state)
+TEST(guards_are_capped)
 {
     static unsigned char *objects[MANY];
     struct stook_cache *cache = make(4096, STOOK_CACHE_GUARD_PAGES);
     uint32_t most = runs_guards_most, had = runs_guards;
     unsigned before = mappings();
 
-    (void)state;
     assert_true(most > 100);
     runs_guards_most = had + 50;
     for (unsigned i = 0; i < MANY; i++)
@@ -537,12 +512,11 @@ static bool was_there(unsigned char **objects, unsigned n, const void *at)
     return false;
 }
 
-static void own_pages(void **state)
+TEST(own_pages)
 {
     enum { OBJECTS = 300 };
     static unsigned char *first[OBJECTS], *later[OBJECTS];
 
-    (void)state;
     for (unsigned guard = 0; guard < 2; guard++) {
         unsigned flags = guard ? STOOK_CACHE_GUARD_PAGES : 0;
         struct stook_cache *cache = make(2000, flags | STOOK_CACHE_OWN_PAGES), *others[4];
@@ -606,7 +580,6 @@ static int hardened_all(void *unused)
     const unsigned all = STOOK_CACHE_RANDOM | STOOK_CACHE_QUARANTINE | STOOK_CACHE_GUARD_PAGES |
                          STOOK_CACHE_OWN_PAGES;
 
-    (void)unused;
     return (cache->flags & (all | STOOK_CACHE_ZERO_ON_FREE)) != (all | STOOK_CACHE_ZERO_ON_FREE) ||
            (with_ctor->flags & (all | STOOK_CACHE_ZERO_ON_FREE)) != all;
 }
@@ -615,7 +588,6 @@ static int hardened_two(void *unused)
 {
     struct stook_cache *cache = stook_cache_create("plain", 64, NULL);
 
-    (void)unused;
     return (cache->flags & (STOOK_CACHE_RANDOM | CACHE_HARDENED | STOOK_CACHE_GUARD_PAGES |
                             STOOK_CACHE_OWN_PAGES)) !=
            (STOOK_CACHE_ZERO_ON_FREE | STOOK_CACHE_OWN_PAGES);
@@ -623,21 +595,6 @@ static int hardened_two(void *unused)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order),
-        cmocka_unit_test(zero),
-        cmocka_unit_test(reuse),
-        cmocka_unit_test(twice),
-        cmocka_unit_test(written),
-        cmocka_unit_test(constructed),
-        cmocka_unit_test(reserves),
-        cmocka_unit_test(canary),
-        cmocka_unit_test(crowd),
-        cmocka_unit_test(guards),
-        cmocka_unit_test(guards_are_capped),
-        cmocka_unit_test(own_pages),
-        cmocka_unit_test(bound),
-    };
     char *name = argv[0];
 
     if (argc > 1)
@@ -653,5 +610,5 @@ int main(int argc, char **argv)
         }
     }
     stook_message_set(hear, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

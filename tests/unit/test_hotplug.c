@@ -87,9 +87,8 @@ static int end(void)
 
 /* ---- CPUs ----------------------------------------------------------------------------------- */
 
-static int cpu_goes(void *unused)
+TEST_IN_CHILD(cpu_goes)
 {
-    (void)unused;
     MUST(set("node:2 core:4"));
     MUST(stook_topology_cpu(5) >= 0);
     take(0, MANY);
@@ -117,11 +116,10 @@ static int cpu_goes(void *unused)
 }
 
 /* With the last CPU of a node its barn is emptied, and remains so while others free its objects. */
-static int node_goes(void *unused)
+TEST_IN_CHILD(node_goes)
 {
     struct barn *barn;
 
-    (void)unused;
     MUST(set("node:2 core:2"));
     barn = &cache->nodes[1].barn;
     MUST(stook_topology_cpu(2) >= 0);
@@ -143,9 +141,8 @@ static int node_goes(void *unused)
     return end();
 }
 
-static int last_cpu_stays(void *unused)
+TEST_IN_CHILD(last_cpu_stays)
 {
-    (void)unused;
     MUST(set("cpus:0=3,70"));
     MUST(stook_topology_cpu_online(3, 0) == 0 && stook_topology_cpu_online(3, 0) == 0);
     errno = 0;
@@ -162,11 +159,10 @@ static int last_cpu_stays(void *unused)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static int memory_goes(void *unused)
+TEST_IN_CHILD(memory_goes)
 {
     struct arena_stat before, after;
 
-    (void)unused;
     MUST(set("node:2 core:2"));
     MUST(stook_topology_cpu(2) >= 0 && topology_home(2) == 1);
     take(0, MANY);
@@ -205,9 +201,8 @@ static int memory_goes(void *unused)
 }
 
 /* Without an explicit call: no thread keeps slabs of a node without memory. */
-static int freed_far_away(void *unused)
+TEST_IN_CHILD(freed_far_away)
 {
-    (void)unused;
     MUST(set("node:2 core:2"));
     MUST(stook_topology_cpu(2) >= 0);
     take(0, MANY);
@@ -222,9 +217,8 @@ static int freed_far_away(void *unused)
     return end();
 }
 
-static int last_memory_stays(void *unused)
+TEST_IN_CHILD(last_memory_stays)
 {
-    (void)unused;
     MUST(set("node:3 memory:0,2=1G"));
     errno = 0;
     MUST(stook_topology_memory_online(2, 0) == 0);
@@ -236,9 +230,8 @@ static int last_memory_stays(void *unused)
     return end();
 }
 
-static int simulated_only(void *unused)
+TEST_IN_CHILD(simulated_only)
 {
-    (void)unused;
     errno = 0;
     MUST(stook_topology_cpu_online(0, 0) == -1 && errno == ENOTSUP);
     errno = 0;
@@ -252,18 +245,15 @@ static int said;
 
 static void goes(void *object, void *arg)
 {
-    (void)arg;
-    (void)object;
     if (stook_topology_update(NULL) == -1 && errno == EDEADLK)
         said++;
 }
 
 /* A destructor that runs inside it gets an error, and does not wait for itself. */
-static int from_a_destructor(void *unused)
+TEST_IN_CHILD(from_a_destructor)
 {
     struct stook_cache_args args = {.size = sizeof(args), .dtor = goes};
 
-    (void)unused;
     MUST(stook_topology_set("node:1 core:2") == 0);
     MUST((cache = stook_cache_create("destructor", 20000, &args)) != NULL);
     MUST(stook_topology_cpu(1) >= 0);
@@ -274,31 +264,4 @@ static int from_a_destructor(void *unused)
     MUST(stook_topology_cpu_online(1, 0) == 0);
     MUST(on_cpu(1).objects == 0 && said > 0);
     return end();
-}
-
-#define CASE(name)                                                                                 \
-    static void test_##name(void **unused)                                                         \
-    {                                                                                              \
-        (void)unused;                                                                              \
-        in_child(name, NULL);                                                                      \
-    }
-CASE(cpu_goes)
-CASE(node_goes)
-CASE(last_cpu_stays)
-CASE(memory_goes)
-CASE(freed_far_away)
-CASE(last_memory_stays)
-CASE(simulated_only)
-CASE(from_a_destructor)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cpu_goes),       cmocka_unit_test(test_node_goes),
-        cmocka_unit_test(test_last_cpu_stays), cmocka_unit_test(test_memory_goes),
-        cmocka_unit_test(test_freed_far_away), cmocka_unit_test(test_last_memory_stays),
-        cmocka_unit_test(test_simulated_only), cmocka_unit_test(test_from_a_destructor),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,9 +139,8 @@ static int end(void)
 
 /* ---- affinities ----------------------------------------------------------------------------- */
 
-static int one_thread(void *unused)
+TEST_IN_CHILD(one_thread)
 {
-    (void)unused;
     MUST(make_cache() && pin_all(cpu_a));
     fill(cpu_b);
     MUST(cached(cpu_b) > 0);
@@ -161,9 +160,8 @@ static int one_thread(void *unused)
     return end();
 }
 
-static int asked_for(void *unused)
+TEST_IN_CHILD(asked_for)
 {
-    (void)unused;
     MUST(make_cache() && pin_all(cpu_a));
     fill(cpu_b);
     MUST(pin(0, cpu_a, cpu_b));
@@ -188,11 +186,10 @@ static void *on_b(void *arg)
 }
 
 /* All are pinned one by one, as on machines that run a thread a CPU. */
-static int pinned_thread_ends(void *unused)
+TEST_IN_CHILD(pinned_thread_ends)
 {
     pthread_t thread;
 
-    (void)unused;
     MUST(make_cache() && pin_all(cpu_a));
     MUST(pthread_create(&thread, NULL, on_b, "waits") == 0);
     while (atomic_load(&filled) == 0)
@@ -208,7 +205,6 @@ static int pinned_thread_ends(void *unused)
 
 static void *works_until(void *arg)
 {
-    (void)arg;
     fill(cpu_b);
     atomic_fetch_add(&filled, 1);
     while (atomic_load(&phase) == 0)
@@ -271,13 +267,12 @@ static void unmake_group(void)
  * The container: threads that may run anywhere in it, on both CPUs, and one of these is cut off (by
  * every thread's affinity where no cpuset can be made).
  */
-static int container(void *unused)
+TEST_IN_CHILD(container)
 {
     pthread_t thread[THREADS];
     char both[32], one[16];
     bool grouped, back;
 
-    (void)unused;
     MUST(make_cache());
     snprintf(both, sizeof(both), "%d,%d", cpu_a, cpu_b);
     snprintf(one, sizeof(one), "%d", cpu_a);
@@ -306,27 +301,7 @@ static int container(void *unused)
     return end();
 }
 
-#define CASE(name)                                                                                 \
-    static void test_##name(void **unused)                                                         \
-    {                                                                                              \
-        (void)unused;                                                                              \
-        if (!two_cpus())                                                                           \
-            skip();                                                                                \
-        in_child(name, NULL);                                                                      \
-    }
-CASE(one_thread)
-CASE(asked_for)
-CASE(pinned_thread_ends)
-CASE(container)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_thread),
-        cmocka_unit_test(test_asked_for),
-        cmocka_unit_test(test_pinned_thread_ends),
-        cmocka_unit_test(test_container),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return two_cpus() ? tests_run(NULL, NULL) : 77;
 }

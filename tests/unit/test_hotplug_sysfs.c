@@ -4,6 +4,7 @@
  * with their node, and the tables are as valid as from the start.
  */
 #include "support/fake_nodes.h"
+#include "support/test.h"
 
 #include "page/pagemap.h"
 #include "slab/node.h"
@@ -13,12 +14,6 @@
 #include <stook/topology.h>
 
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 /* What an update says; -1 where it fails. */
 static int changes(void)
 {
@@ -27,7 +22,7 @@ static int changes(void)
     return stook_topology_update(&n) == 0 ? (int)n : -1;
 }
 
-static void memory_comes_and_goes(void **unused)
+TEST(memory_comes_and_goes)
 {
     struct stook_cache *cache = stook_cache_create("sysfs", 320, NULL);
     unsigned node = 1;
@@ -35,7 +30,6 @@ static void memory_comes_and_goes(void **unused)
     cpu_set_t all, one;
     void *object;
 
-    (void)unused;
     assert_int_equal(topology.nodes, 4);
     assert_int_equal(topology.home_of_node[1], 3);
     assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
@@ -86,9 +80,8 @@ static void memory_comes_and_goes(void **unused)
 }
 
 /* A node beyond those that were possible at the start is left out: no table has room for it. */
-static void strangers_are_left_out(void **unused)
+TEST(strangers_are_left_out)
 {
-    (void)unused;
     fake_file("/sys/devices/system/node/has_memory", "0,3,9\n");
     fake_file("/sys/devices/system/node/online", "0-1,3,9\n");
     assert_int_equal(changes(), 0);
@@ -108,12 +101,11 @@ static void strangers_are_left_out(void **unused)
 }
 
 /* Nothing that can be read changes nothing. */
-static void no_files(void **unused)
+TEST(no_files)
 {
     uint64_t online = topology.online_cpus[0];
     unsigned node = topology_node(1);
 
-    (void)unused;
     topology_root = "/nonexistent";
     assert_true(stook_topology_update(NULL) == 0);
     assert_int_equal(topology.online_cpus[0], online);
@@ -124,15 +116,4 @@ static void no_files(void **unused)
     assert_int_equal(topology_node(1), node);
     assert_int_equal(topology.home_of_node[1], 3);
     assert_int_equal(changes(), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_comes_and_goes),
-        cmocka_unit_test(strangers_are_left_out),
-        cmocka_unit_test(no_files),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

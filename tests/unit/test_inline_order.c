@@ -7,12 +7,7 @@
  */
 #include "sheaf/slot.h"
 #include "os/topology.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #if defined(STOOK_INLINE_SECTIONS)
 static const char *slots;
@@ -33,9 +28,8 @@ static __attribute__((noinline)) int write_then_push(uintptr_t *object)
     return stook_rseq_push(slots, percpu.rseq_offset, object);
 }
 
-static void test_objects_are_let_go(void **state)
+TEST(test_objects_are_let_go)
 {
-    (void)state;
     struct sheaf *sheaf = calloc(1, sizeof(*sheaf) + 8 * sizeof(void *));
     struct slot *slot;
     unsigned wrong = 0, pushed = 0;
@@ -76,13 +70,7 @@ static void test_objects_are_let_go(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-#if defined(STOOK_INLINE_SECTIONS)
-        cmocka_unit_test(test_objects_are_let_go),
-#endif
-    };
-
     topology_init();
     percpu_init();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -7,20 +7,13 @@
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "support/check.h"
-#include "support/child.h"
+#include "support/test.h"
 
 #include <stook/kmalloc.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { THREADS = 8, CLASSES = 13 };
 
@@ -34,9 +27,8 @@ static unsigned caches_named_kmalloc(void)
 }
 
 /* Runs first. */
-static void in_a_handler(void **unused)
+TEST(in_a_handler)
 {
-    (void)unused;
     assert_int_equal(caches_named_kmalloc(), 0);
     context_enter();
     errno = 0;
@@ -51,7 +43,6 @@ static _Atomic unsigned ready;
 
 static void *first_call(void *unused)
 {
-    (void)unused;
     atomic_fetch_add(&ready, 1);
     while (atomic_load(&ready) < THREADS)
         sched_yield();
@@ -62,7 +53,6 @@ static int from_many_threads(void *unused)
 {
     pthread_t thread[THREADS];
 
-    (void)unused;
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&thread[i], NULL, first_call, NULL) != 0)
             return 1;
@@ -78,22 +68,20 @@ static int from_many_threads(void *unused)
 }
 
 /* Each time in a child that has made no call yet. */
-static void made_once(void **unused)
+TEST(made_once)
 {
     struct child child;
 
-    (void)unused;
     for (int i = 0; i < 20; i++) {
         child_run(&child, from_many_threads, NULL);
         assert_true(child_passed(&child));
     }
 }
 
-static void once_made_handlers_have_them(void **unused)
+TEST(once_made_handlers_have_them)
 {
     void *objects[3];
 
-    (void)unused;
     stook_free_any(stook_kmalloc(1, 0));
     assert_int_equal(caches_named_kmalloc(), CLASSES);
     context_enter();
@@ -106,15 +94,4 @@ static void once_made_handlers_have_them(void **unused)
     }
     context_leave();
     check_all(NULL, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_a_handler),
-        cmocka_unit_test(made_once),
-        cmocka_unit_test(once_made_handlers_have_them),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,20 +11,12 @@
 #include "os/os.h"
 #include "page/arena.h"
 #include "page/arena_kept.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 enum { MIB = 1 << 20 };
 
@@ -53,12 +45,11 @@ static void *make(size_t size)
     return object;
 }
 
-static void only_the_start_is_the_object(void **unused)
+TEST(only_the_start_is_the_object)
 {
     static const size_t sizes[] = {1, 4096, 40000, MIB, 2 * MIB, 2 * MIB + 1, 9 * MIB};
     size_t before = used();
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         char *object = make(sizes[i]);
         size_t size = large_size(object);
@@ -78,9 +69,8 @@ static void only_the_start_is_the_object(void **unused)
     assert_int_equal(alive(), 0);
 }
 
-static void alignment_beyond_a_block(void **unused)
+TEST(alignment_beyond_a_block)
 {
-    (void)unused;
     for (size_t align = PAGE_SIZE; align <= 16 * MIB; align *= 2) {
         char *object = large_alloc(0, 5000, align, false, NULL);
         assert_non_null(object);
@@ -93,13 +83,12 @@ static void alignment_beyond_a_block(void **unused)
     assert_null(large_alloc(0, (size_t)1 << 60, 1, false, NULL));
 }
 
-static void runs_resize_in_place(void **unused)
+TEST(runs_resize_in_place)
 {
     size_t before = used();
     char *object = make(40000), *wall;
     size_t size = large_size(object);
 
-    (void)unused;
     memset(object, 7, 40000);
     assert_true(large_resize(object, 400000));
     assert_true(large_size(object) >= 400000);
@@ -118,13 +107,12 @@ static void runs_resize_in_place(void **unused)
     assert_int_equal(used(), before);
 }
 
-static void spans_resize_and_move(void **unused)
+TEST(spans_resize_and_move)
 {
     size_t before = used();
     char *object, *wall, *moved;
     bool zeroed;
 
-    (void)unused;
     arena_trim(); /* what is warm may lie where there is no more room */
     object = make(6 * MIB);
     for (size_t i = 0; i < 6 * MIB; i += PAGE_SIZE)
@@ -153,13 +141,12 @@ static void spans_resize_and_move(void **unused)
     assert_int_equal(used(), before);
 }
 
-static void the_tail_of_a_span_costs_nothing(void **unused)
+TEST(the_tail_of_a_span_costs_nothing)
 {
     static unsigned char pages[8 * MIB / 4096];
     char *object;
     size_t touched = 0;
 
-    (void)unused;
     if (getenv("STOOK_EMULATED"))
         skip(); /* no mincore() there */
     arena_trim();
@@ -172,12 +159,11 @@ static void the_tail_of_a_span_costs_nothing(void **unused)
     large_free(object, false);
 }
 
-static void what_a_handler_frees_is_freed_by_the_interrupted(void **unused)
+TEST(what_a_handler_frees_is_freed_by_the_interrupted)
 {
     size_t before = used();
     char *run = make(100000), *span = make(5 * MIB);
 
-    (void)unused;
     assert_false(context_enter()); /* a call of the library … */
     assert_true(context_enter());  /* … is interrupted */
     assert_true(large_free(run, true));
@@ -192,13 +178,12 @@ static void what_a_handler_frees_is_freed_by_the_interrupted(void **unused)
 }
 
 /* It is kept out of its block, and is no object meanwhile; and others' frees do not make more of it. */
-static void a_run_is_had_again(void **unused)
+TEST(a_run_is_had_again)
 {
     size_t before, kept;
     cpu_set_t all, one;
     char *run, *more[4];
 
-    (void)unused;
     assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);
@@ -234,18 +219,16 @@ static void a_run_is_had_again(void **unused)
 
 static int start(void **unused)
 {
-    (void)unused;
     return stook_mode(NULL) == NULL;
 }
 
 /* ---- moving pages --------------------------------------------------------------------------- */
 
-static void moves_pages(void **unused)
+TEST(moves_pages)
 {
     const size_t size = 1 << 16;
     char *from = os_map(size), *to = os_map(size);
 
-    (void)unused;
     assert_true(from && to);
     memset(from, 0x33, size);
     errno = 17;
@@ -260,12 +243,11 @@ static void moves_pages(void **unused)
 }
 
 /* What advice on huge pages leaves: neighbours in mappings of their own, which old kernels do not move. */
-static void moves_several_mappings(void **unused)
+TEST(moves_several_mappings)
 {
     const size_t step = 2 << 20, size = 3 * step;
     char *area = os_reserve(2 * size, step), *from = area, *to = area + size;
 
-    (void)unused;
     assert_non_null(area);
     assert_true(os_unguard(area, 2 * size));
     os_huge(from, 2 * step, true);
@@ -290,17 +272,5 @@ static void moves_several_mappings(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_the_start_is_the_object),
-        cmocka_unit_test(alignment_beyond_a_block),
-        cmocka_unit_test(runs_resize_in_place),
-        cmocka_unit_test(spans_resize_and_move),
-        cmocka_unit_test(the_tail_of_a_span_costs_nothing),
-        cmocka_unit_test(moves_pages),
-        cmocka_unit_test(moves_several_mappings),
-        cmocka_unit_test(what_a_handler_frees_is_freed_by_the_interrupted),
-        cmocka_unit_test(a_run_is_had_again),
-    };
-
-    return cmocka_run_group_tests(tests, start, NULL);
+    return tests_run(start, NULL);
 }

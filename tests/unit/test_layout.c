@@ -7,15 +7,9 @@
 
 #include "page/pagemap.h"
 #include "support/random.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 /* Sanitizers look at what few sizes do as well. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -83,9 +77,8 @@ static const char *violated(const struct layout *l, size_t size, size_t align, b
     return NULL;
 }
 
-static void every_size(void **unused)
+TEST(every_size)
 {
-    (void)unused;
     for (size_t align = 1; align <= STOOK_ALIGN_MAX; align *= 2) {
         for (size_t size = 1; size <= STOOK_OBJECT_SIZE_MAX; size += size < 9000 ? 1 : STEP) {
             for (unsigned writable = 0; writable < 2; writable++) {
@@ -102,11 +95,10 @@ static void every_size(void **unused)
 }
 
 /* object index = offset / stride, without a division, for every byte of a slab. */
-static void index_arithmetic(void **unused)
+TEST(index_arithmetic)
 {
     uint64_t seed = 3;
 
-    (void)unused;
     for (size_t size = 1; size <= STOOK_OBJECT_SIZE_MAX; size += size < 600 ? 1 : size / 40) {
         struct layout l;
         assert_true(layout_plan(&l, size, 1 + (size >= 2), LAYOUT_WRITABLE));
@@ -131,9 +123,8 @@ static void index_arithmetic(void **unused)
 }
 
 /* The multiplication is exact for every stride there can be, at the last byte of each object. */
-static void index_of_every_stride(void **unused)
+TEST(index_of_every_stride)
 {
-    (void)unused;
     for (uint32_t stride = 4; stride <= STOOK_OBJECT_SIZE_MAX; stride++) {
         struct layout l = {.reciprocal =
                                (((uint64_t)1 << LAYOUT_RECIPROCAL) + stride - 1) / stride};
@@ -148,11 +139,10 @@ static void index_of_every_stride(void **unused)
     }
 }
 
-static void refusals(void **unused)
+TEST(refusals)
 {
     struct layout l;
 
-    (void)unused;
     assert_false(layout_plan(&l, 0, 8, LAYOUT_WRITABLE));
     assert_false(layout_plan(&l, STOOK_OBJECT_SIZE_MAX + 1, 8, LAYOUT_WRITABLE));
     assert_false(layout_plan(&l, SIZE_MAX, 8, LAYOUT_WRITABLE)); /* and does not wrap */
@@ -160,11 +150,10 @@ static void refusals(void **unused)
     assert_true(layout_plan(&l, STOOK_OBJECT_SIZE_MAX, STOOK_ALIGN_MAX, LAYOUT_WRITABLE));
 }
 
-static void examples(void **unused)
+TEST(examples)
 {
     struct layout l;
 
-    (void)unused;
     assert_true(layout_plan(&l, 256, 16, LAYOUT_WRITABLE));
     assert_true(l.objects >= 32);
     assert_int_equal(l.waste, 0);
@@ -188,13 +177,12 @@ static void examples(void **unused)
 }
 
 /* Columns: the examples of docs/columns.md, and the descriptions for readers. */
-static void columns(void **unused)
+TEST(columns)
 {
     struct layout_request r = {.size = 992, .align = 64, .wishes = LAYOUT_WRITABLE};
     struct layout l, plain;
     struct layout_column column;
 
-    (void)unused;
     r.element[LAYOUT_LINK] = LAYOUT_LINK_SIZE;
     assert_true(layout_plan_columns(&plain, &r));
     assert_int_equal(plain.room, 1024);
@@ -250,12 +238,11 @@ static bool paint(uint8_t *map, size_t bytes, size_t at, size_t n)
 }
 
 /* With a lead and gaps: objects and what lies among them share no byte, are aligned, and leave lead and gaps free. */
-static void leads(void **unused)
+TEST(leads)
 {
     static uint8_t map[(size_t)PAGE_SIZE << LAYOUT_ORDER_MAX];
     uint64_t random = 14;
 
-    (void)unused;
     for (unsigned turn = 0; turn < 3000; turn++) {
         struct layout_request request = {.size = 1 + random_next(&random) % 3000,
                                          .align = (size_t)1 << random_next(&random) % 9,
@@ -299,9 +286,8 @@ static void leads(void **unused)
 }
 
 /* A column that may never come is behind those that are there: until it comes, slabs are as if it were not planned. */
-static void later_is_last(void **unused)
+TEST(later_is_last)
 {
-    (void)unused;
     for (size_t size = 8; size <= 4096; size += 8) {
         struct layout_request request = {.size = size,
                                          .align = 8,
@@ -325,11 +311,10 @@ static void later_is_last(void **unused)
     }
 }
 
-static void capacities(void **unused)
+TEST(capacities)
 {
     unsigned last = STOOK_SHEAF_CAPACITY_MAX;
 
-    (void)unused;
     for (size_t stride = 8; stride <= STOOK_OBJECT_SIZE_MAX; stride += 8) {
         unsigned capacity = layout_capacity(stride);
         assert_true(capacity >= 6 && capacity <= last); /* falls as objects grow */
@@ -337,21 +322,4 @@ static void capacities(void **unused)
         last = capacity;
     }
     assert_true(layout_capacity(256) >= 60 && layout_capacity(256) <= 134);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size),
-        cmocka_unit_test(index_arithmetic),
-        cmocka_unit_test(index_of_every_stride),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(examples),
-        cmocka_unit_test(columns),
-        cmocka_unit_test(leads),
-        cmocka_unit_test(later_is_last),
-        cmocka_unit_test(capacities),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

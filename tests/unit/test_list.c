@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/list.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 struct item {
     int before;
@@ -27,12 +21,11 @@ static long digits(const struct list *head)
     return forward;
 }
 
-static void order_of_adding(void **unused)
+TEST(order_of_adding)
 {
     struct item a = {.value = 1}, b = {.value = 2}, c = {.value = 3};
     struct list head;
 
-    (void)unused;
     list_init(&head);
     assert_true(list_empty(&head));
     list_add(&head, &a.link);
@@ -42,12 +35,11 @@ static void order_of_adding(void **unused)
     assert_int_equal(digits(&head), 213);
 }
 
-static void removing_unlinks(void **unused)
+TEST(removing_unlinks)
 {
     struct item a = {.value = 1}, b = {.value = 2}, c = {.value = 3};
     struct list head;
 
-    (void)unused;
     list_init(&head);
     assert_false(list_linked(&a.link));
     list_add_tail(&head, &a.link);
@@ -64,14 +56,4 @@ static void removing_unlinks(void **unused)
     list_remove(&a.link);
     list_remove(&b.link);
     assert_true(list_empty(&head));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order_of_adding),
-        cmocka_unit_test(removing_unlinks),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

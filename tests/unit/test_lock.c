@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/lock.h"
 
-#include "support/child.h"
+#include "support/test.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-static void try_and_enter(void **unused)
+TEST(try_and_enter)
 {
     struct lock lock;
 
-    (void)unused;
     lock_init(&lock);
     assert_true(lock_try(&lock, LOCK_NODE));
     assert_false(lock_try(&lock, LOCK_NODE));
@@ -36,7 +29,6 @@ static long counter; /* under `shared` */
 
 static void *count(void *unused)
 {
-    (void)unused;
     for (int i = 0; i < ROUNDS; i++) {
         errno = 17;
         lock_take(&shared, LOCK_ARENA);
@@ -50,12 +42,11 @@ static void *count(void *unused)
     return NULL;
 }
 
-static void excludes_and_keeps_errno(void **unused)
+TEST(excludes_and_keeps_errno)
 {
     pthread_t thread[THREADS];
     void *failed;
 
-    (void)unused;
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, count, NULL), 0);
     for (int i = 0; i < THREADS; i++) {
@@ -70,18 +61,16 @@ static atomic_bool through;
 
 static void *sleeper(void *unused)
 {
-    (void)unused;
     lock_take(&shared, LOCK_ARENA);
     atomic_store(&through, true);
     lock_drop(&shared, LOCK_ARENA);
     return NULL;
 }
 
-static void wakes_a_sleeper(void **unused)
+TEST(wakes_a_sleeper)
 {
     pthread_t thread;
 
-    (void)unused;
     lock_take(&shared, LOCK_ARENA);
     assert_int_equal(pthread_create(&thread, NULL, sleeper, NULL), 0);
     while (atomic_load(&shared.word) != 2) /* it announced that it sleeps */
@@ -93,11 +82,10 @@ static void wakes_a_sleeper(void **unused)
     assert_true(atomic_load(&through));
 }
 
-static void holder_of_all_passes(void **unused)
+TEST(holder_of_all_passes)
 {
     struct lock lock;
 
-    (void)unused;
     lock_init(&lock);
     lock_take(&lock, LOCK_NODE);
     context_tls.fork = FORK_HOLDING;
@@ -116,7 +104,6 @@ static struct lock first, second;
 
 static int take_in_order(void *unused)
 {
-    (void)unused;
     lock_take(&first, LOCK_CACHES);
     lock_take(&second, LOCK_NODE);
     lock_drop(&second, LOCK_NODE);
@@ -129,7 +116,6 @@ static int take_in_order(void *unused)
 
 static int take_out_of_order(void *unused)
 {
-    (void)unused;
     lock_take(&first, LOCK_NODE);
     lock_take(&second, LOCK_BARN);
     return 0;
@@ -137,7 +123,6 @@ static int take_out_of_order(void *unused)
 
 static int take_two_of_a_rank(void *unused)
 {
-    (void)unused;
     lock_take(&first, LOCK_NODE);
     lock_take(&second, LOCK_NODE);
     return 0;
@@ -145,18 +130,16 @@ static int take_two_of_a_rank(void *unused)
 
 static int try_out_of_order_in_handler(void *unused)
 {
-    (void)unused;
     context_enter();
     lock_take(&first, LOCK_ARENA);
     context_enter(); /* as a handler does */
     return lock_try(&second, LOCK_CACHES) ? 0 : 1;
 }
 
-static void ranks(void **unused)
+TEST(ranks)
 {
     struct child child;
 
-    (void)unused;
     child_run(&child, take_in_order, NULL);
     assert_true(child_passed(&child));
     child_run(&child, take_out_of_order, NULL);
@@ -171,11 +154,10 @@ static void ranks(void **unused)
 #endif
 
 /* A thread that a fork refused something asks when the fork is over, whenever that began. */
-static void forked_since(void **unused)
+TEST(forked_since)
 {
     uint32_t before = lock_turn(), during;
 
-    (void)unused;
     assert_false(lock_forked_since(before));
     lock_begin_fork();
     during = lock_turn();
@@ -186,18 +168,4 @@ static void forked_since(void **unused)
     assert_true(lock_forked_since(before));
     assert_true(lock_forked_since(during));
     assert_false(lock_forked_since(lock_turn()));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(try_and_enter),   cmocka_unit_test(excludes_and_keeps_errno),
-        cmocka_unit_test(wakes_a_sleeper), cmocka_unit_test(holder_of_all_passes),
-        cmocka_unit_test(forked_since),
-#ifdef STOOK_ASSERTIONS
-        cmocka_unit_test(ranks),
-#endif
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,22 +11,15 @@
 #include "sample/shadow.h"
 #include "sample/sites.h"
 #include "support/environment.h"
+#include "support/test.h"
 
 #include <stook/group.h>
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
 #include <stook/tag.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { OBJECTS = 5000, FREED = 3000 };
 
@@ -35,7 +28,6 @@ static struct target_error said;
 
 static int setup(void **state)
 {
-    (void)state;
     heap = heap_open(target_open_pid((int)getpid(), &said), &said);
     if (!heap)
         fail_msg("%s", said.text);
@@ -44,7 +36,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     heap_close(heap);
     return 0;
 }
@@ -76,8 +67,6 @@ static bool take_live(uint64_t address, uint64_t bytes, const struct heap_slab *
 {
     struct live *live = arg;
 
-    (void)slab;
-    (void)index;
     assert_true(bytes > 0 && live->n < OBJECTS);
     live->object[live->n++] = address;
     return true;
@@ -128,11 +117,10 @@ static void check_cache(struct stook_cache *cache, size_t size)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-static void test_states(void **state)
+TEST(test_states)
 {
     struct stook_cache_args args = {.size = sizeof(args)};
 
-    (void)state;
     check_cache(stook_cache_create("outside", 200, NULL), 200);
     args.flags = STOOK_CACHE_LINK_INSIDE;
     check_cache(stook_cache_create("inside", 40, &args), 40);
@@ -141,14 +129,13 @@ static void test_states(void **state)
 }
 
 /* Those that were freed last are in a sheaf of this CPU; of a cache with small sheaves others are in barns and slabs. */
-static void test_places_of_free_objects(void **state)
+TEST(test_places_of_free_objects)
 {
     struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = 14};
     struct stook_cache *cache = stook_cache_create("places", 256, &args);
     static void *object[OBJECTS];
     unsigned seen[HEAP_UNKNOWN + 1] = {0};
 
-    (void)state;
     for (int i = 0; i < OBJECTS; i++)
         object[i] = stook_alloc(cache, 0);
     for (int i = 0; i < OBJECTS; i += 2)
@@ -168,13 +155,12 @@ static void test_places_of_free_objects(void **state)
 
 /* ---- large objects ------------------------------------------------------------------------------ */
 
-static void test_large_objects(void **state)
+TEST(test_large_objects)
 {
     static const size_t sizes[] = {40 << 10, 300 << 10, 1 << 20, 5 << 20, 64 << 20};
     void *object[5];
     uint64_t before;
 
-    (void)state;
     look();
     before = heap->larges;
     for (int i = 0; i < 5; i++)
@@ -196,11 +182,10 @@ static void test_large_objects(void **state)
 
 /* ---- addresses that are none -------------------------------------------------------------------- */
 
-static void test_other_addresses(void **state)
+TEST(test_other_addresses)
 {
     int local = 0;
 
-    (void)state;
     look();
     assert_int_equal(what_is(&local).kind, HEAP_ELSEWHERE);
     assert_int_equal(what_is(NULL).kind, HEAP_ELSEWHERE);
@@ -210,7 +195,7 @@ static void test_other_addresses(void **state)
 
 /* ---- who allocated it --------------------------------------------------------------------------- */
 
-static void test_tracks(void **state)
+TEST(test_tracks)
 {
     struct stook_cache_args args = {.size = sizeof(args),
                                     .flags = STOOK_CACHE_DEBUG_CHECKS | STOOK_CACHE_DEBUG_USER};
@@ -218,7 +203,6 @@ static void test_tracks(void **state)
     void *live = stook_alloc(cache, 0), *gone = stook_alloc(cache, 0);
     struct heap_what what;
 
-    (void)state;
     stook_free(cache, gone);
     look();
     what = what_is(live);
@@ -231,7 +215,7 @@ static void test_tracks(void **state)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-static void test_sites_and_groups(void **state)
+TEST(test_sites_and_groups)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_ACCOUNT};
     struct stook_group group = stook_group_create("tenants", STOOK_NO_GROUP, 1 << 20), before;
@@ -241,7 +225,6 @@ static void test_sites_and_groups(void **state)
     void *object;
     int line;
 
-    (void)state;
     cache = stook_cache_create("charged", 100, &args);
     assert_int_equal(stook_tags_enable(cache, 1), 0);
     before = stook_group_enter(group);
@@ -284,14 +267,13 @@ static void add_sampled(const struct heap_tag *tag, void *arg)
 }
 
 /* The sums are those of the table, and an object that is a sample has its stack. */
-static void test_samples(void **state)
+TEST(test_samples)
 {
     enum { MANY = 20000 };
     static void *object[MANY];
     struct sampled sum = {0};
     uint64_t stacks = 0, came = 0;
 
-    (void)state;
     shadow_begin(8 << 10);
     stook_kmalloc_doors();
     for (int i = 0; i < MANY; i++)
@@ -330,14 +312,13 @@ static void test_samples(void **state)
 
 /* ---- objects that a quarantine holds have no user --------------------------------------------- */
 
-static void test_quarantine(void **state)
+TEST(test_quarantine)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_QUARANTINE};
     struct stook_cache *cache = stook_cache_create("held", 100, &args);
     void *live = stook_alloc(cache, 0), *held = stook_alloc(cache, 0);
     static struct live all;
 
-    (void)state;
     stook_free(cache, held);
     look();
     assert_int_equal(what_is(live).state, HEAP_LIVE);
@@ -351,14 +332,13 @@ static void test_quarantine(void **state)
 
 /* ---- what was read stays as it was until the next snapshot ---------------------------------------- */
 
-static void test_snapshots_stay(void **state)
+TEST(test_snapshots_stay)
 {
     struct target *target = target_open_pid((int)getpid(), &said);
     static volatile uint64_t word = 1;
     uint64_t seen = 0;
     char byte;
 
-    (void)state;
     assert_non_null(target);
     assert_true(target_take(target, (uintptr_t)&word, &seen) && seen == 1);
     word = 2;
@@ -375,13 +355,12 @@ static void test_snapshots_stay(void **state)
 
 /* ---- what a target may cost ---------------------------------------------------------------------- */
 
-static void test_budgets(void **state)
+TEST(test_budgets)
 {
     struct target *target = target_open_pid((int)getpid(), &said);
     static char bytes[1 << 20];
     char byte, few[16];
 
-    (void)state;
     assert_non_null(target);
     memset(bytes, 1, sizeof(bytes));
     assert_true(target_take_some(target, (uintptr_t)bytes, few, sizeof(few)));
@@ -405,7 +384,7 @@ static void test_budgets(void **state)
 }
 
 /* Words of a page that was never touched are zeros, for which nothing is read; a file's page is read. */
-static void test_untouched_pages(void **state)
+TEST(test_untouched_pages)
 {
     enum { PAGES = 64 };
     struct target *target = target_open_pid((int)getpid(), &said);
@@ -416,7 +395,6 @@ static void test_untouched_pages(void **state)
     bool there[PAGES * 16];
     size_t n = PAGES * (size_t)page / TARGET_PAGE;
 
-    (void)state;
     assert_non_null(target);
     assert_ptr_not_equal(memory, MAP_FAILED);
     memory[5 * page] = 7;
@@ -436,14 +414,13 @@ static void test_untouched_pages(void **state)
 }
 
 /* Programs and core files are mapped, and their owner may cut them while they are read. */
-static void test_files_that_are_cut(void **state)
+TEST(test_files_that_are_cut)
 {
     struct target *target = target_open_pid((int)getpid(), &said);
     long page = sysconf(_SC_PAGESIZE);
     int file = memfd_create("cut", MFD_CLOEXEC);
     volatile char *bytes;
 
-    (void)state;
     assert_non_null(target);
     assert_int_equal(ftruncate(file, 2 * page), 0);
     bytes = mmap(NULL, 2 * (size_t)page, PROT_READ, MAP_PRIVATE, file, 0);
@@ -458,17 +435,7 @@ static void test_files_that_are_cut(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_states),          cmocka_unit_test(test_places_of_free_objects),
-        cmocka_unit_test(test_large_objects),   cmocka_unit_test(test_other_addresses),
-        cmocka_unit_test(test_tracks),          cmocka_unit_test(test_sites_and_groups),
-        cmocka_unit_test(test_samples),         cmocka_unit_test(test_quarantine),
-        cmocka_unit_test(test_snapshots_stay),  cmocka_unit_test(test_budgets),
-        cmocka_unit_test(test_untouched_pages), cmocka_unit_test(test_files_that_are_cut),
-    };
-
-    (void)argc;
     environment_need("STOOK_SAMPLE", "0",
                      argv); /* samples of typed caches stay in the table of sites */
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return tests_run(setup, teardown);
 }

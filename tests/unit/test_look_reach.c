@@ -6,14 +6,7 @@
  * through a reader, as the heap of another process would be.
  */
 #include "look/reach.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 enum { SLABS = 3, OBJECTS = 32, SIZE = 64, PAGE = 4096, LARGE_PAGES = 20 };
 #define BASE UINT64_C(0x7e5500000000)
@@ -63,14 +56,12 @@ static void add(void)
 
 static int setup(void **state)
 {
-    (void)state;
     memset(&fake, 0, sizeof(fake));
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     reach_close(fake.reach);
     return 0;
 }
@@ -114,9 +105,8 @@ static void assert_kind(uint32_t object, enum reach_kind kind)
     assert_int_equal(fake.kind[object], kind);
 }
 
-static void addresses_are_found_in_objects_alone(void **state)
+TEST_WITH(addresses_are_found_in_objects_alone, setup, teardown)
 {
-    (void)state;
     memset(fake.live, 1, sizeof(fake.live));
     fake.live[5] = 0;
     add();
@@ -136,9 +126,8 @@ static void addresses_are_found_in_objects_alone(void **state)
     assert_false(reach_add(fake.reach, BASE, PAGE, BASE, 80, SIZE, 1, 9, fake.live));
 }
 
-static void what_roots_lead_to_is_reached(void **state)
+TEST_WITH(what_roots_lead_to_is_reached, setup, teardown)
 {
-    (void)state;
     for (uint32_t i = 0; i < 5; i++)
         live(i);
     live(SLABS * OBJECTS);
@@ -157,11 +146,10 @@ static void what_roots_lead_to_is_reached(void **state)
     assert_int_equal(fake.refused, 0);
 }
 
-static void registers_are_roots_and_what_lies_behind_the_size_is_not(void **state)
+TEST_WITH(registers_are_roots_and_what_lies_behind_the_size_is_not, setup, teardown)
 {
     uint64_t words[] = {1, at(2), 3};
 
-    (void)state;
     live(2);
     live(9);
     points(2, SIZE / 8, at(9)); /* in the gap */
@@ -172,9 +160,8 @@ static void registers_are_roots_and_what_lies_behind_the_size_is_not(void **stat
     assert_kind(9, REACH_LOST);
 }
 
-static void pointers_into_an_object_make_it_possible(void **state)
+TEST_WITH(pointers_into_an_object_make_it_possible, setup, teardown)
 {
-    (void)state;
     for (uint32_t i = 10; i < 15; i++)
         live(i);
     fake.roots[0] = at(10) + 8;
@@ -191,11 +178,10 @@ static void pointers_into_an_object_make_it_possible(void **state)
     assert_kind(14, REACH_LOST);
 }
 
-static void a_lost_structure_has_one_head(void **state)
+TEST_WITH(a_lost_structure_has_one_head, setup, teardown)
 {
     unsigned heads = 0;
 
-    (void)state;
     for (uint32_t i = 40; i < 50; i++)
         live(i);
     points(40, 0, at(41)); /* a list, */
@@ -220,28 +206,12 @@ static void a_lost_structure_has_one_head(void **state)
     assert_int_equal(heads, 5);
 }
 
-static void memory_that_cannot_be_read_is_passed_over(void **state)
+TEST_WITH(memory_that_cannot_be_read_is_passed_over, setup, teardown)
 {
-    (void)state;
     live(1);
     add();
     reach_root_memory(fake.reach, UINT64_C(0x999000), 3 * REACH_CHUNK);
     assert_int_equal(fake.refused, 4); /* chunks begin at multiples of their size */
     search();
     assert_kind(1, REACH_LOST);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(addresses_are_found_in_objects_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_roots_lead_to_is_reached, setup, teardown),
-        cmocka_unit_test_setup_teardown(registers_are_roots_and_what_lies_behind_the_size_is_not,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(pointers_into_an_object_make_it_possible, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_lost_structure_has_one_head, setup, teardown),
-        cmocka_unit_test_setup_teardown(memory_that_cannot_be_read_is_passed_over, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The size classes: every size, no exception. */
 #include "malloc/sizes.h"
+#include "support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-static void test_classes_grow_in_multiples_of_16(void **state)
+TEST(test_classes_grow_in_multiples_of_16)
 {
-    (void)state;
     assert_int_equal(sizes_of(0), 16);
     assert_int_equal(sizes_of(SIZES_CLASSES - 1), SIZES_MAX);
     for (unsigned i = 0; i < SIZES_CLASSES; i++) {
@@ -21,9 +14,8 @@ static void test_classes_grow_in_multiples_of_16(void **state)
     }
 }
 
-static void test_every_size_has_the_smallest_class_that_holds_it(void **state)
+TEST(test_every_size_has_the_smallest_class_that_holds_it)
 {
-    (void)state;
     for (size_t size = 0; size <= SIZES_MAX; size++) {
         unsigned class = sizes_class(size);
         assert_in_range(class, 0, SIZES_CLASSES - 1);
@@ -33,30 +25,16 @@ static void test_every_size_has_the_smallest_class_that_holds_it(void **state)
     }
 }
 
-static void test_waste_is_bounded(void **state)
+TEST(test_waste_is_bounded)
 {
-    (void)state;
     for (size_t size = 129; size <= SIZES_MAX; size++) {
         size_t got = sizes_of(sizes_class(size));
         assert_true((got - size) * (size <= 4096 ? 8 : 4) <= size); /* 12.5 %, 25 % */
     }
 }
 
-static void test_powers_of_two_are_classes(void **state)
+TEST(test_powers_of_two_are_classes)
 {
-    (void)state;
     for (size_t size = 16; size <= SIZES_MAX; size *= 2)
         assert_int_equal(sizes_of(sizes_class(size)), size);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_classes_grow_in_multiples_of_16),
-        cmocka_unit_test(test_every_size_has_the_smallest_class_that_holds_it),
-        cmocka_unit_test(test_waste_is_bounded),
-        cmocka_unit_test(test_powers_of_two_are_classes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

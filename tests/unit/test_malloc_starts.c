@@ -5,25 +5,18 @@
 #include "malloc/sizes.h"
 #include "page/pagemap.h"
 #include "slab/layout.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 static const void *at(uintptr_t address)
 {
     return (const void *)address;
 }
 
-static void test_every_address_of_every_class(void **state)
+TEST(test_every_address_of_every_class)
 {
     static const uintptr_t bases[] = {0, (uintptr_t)1 << 21, (uintptr_t)0x7b1f00000000,
                                       (uintptr_t)0x7fffffe00000};
 
-    (void)state;
     for (unsigned i = 0; i < SIZES_CLASSES; i++) {
         struct layout layout;
         size_t bytes;
@@ -42,11 +35,10 @@ static void test_every_address_of_every_class(void **state)
 }
 
 /* A word that would pass more than starts is not given. */
-static void test_exact_or_nothing(void **state)
+TEST(test_exact_or_nothing)
 {
     unsigned exact = 0;
 
-    (void)state;
     for (size_t stride = 16; stride <= 300000; stride += stride < 700 ? 16 : 16 * (stride / 64))
         for (size_t bytes = 4096; bytes <= 1 << 20; bytes *= 2) {
             size_t objects = bytes / stride;
@@ -61,20 +53,8 @@ static void test_exact_or_nothing(void **state)
     assert_true(exact > 300);
 }
 
-static void test_no_class(void **state)
+TEST(test_no_class)
 {
-    (void)state;
     for (uintptr_t address = 0; address < 100000; address += 8)
         assert_false(starts_at(0, at(address)));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_address_of_every_class),
-        cmocka_unit_test(test_exact_or_nothing),
-        cmocka_unit_test(test_no_class),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

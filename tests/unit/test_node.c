@@ -10,16 +10,9 @@
 #include "page/zone.h"
 #include "support/check.h"
 #include "support/random.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MOST = 4000 };
 
@@ -33,7 +26,6 @@ static int setup(void **unused)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
 
-    (void)unused;
     cache = stook_cache_create("node", 256, &args);
     node = &cache->nodes[0].node;
     per_slab = cache->layout.objects;
@@ -43,7 +35,6 @@ static int setup(void **unused)
 
 static int teardown(void **unused)
 {
-    (void)unused;
     if (held > 0)
         node_put(cache, objects, held, false);
     assert_int_equal(stook_cache_destroy(cache), 0);
@@ -91,9 +82,8 @@ static void lists(unsigned slabs, unsigned partial, unsigned empty)
     assert_int_equal(node->nr_empty, empty);
 }
 
-static void states(void **unused)
+TEST_WITH(states, setup, teardown)
 {
-    (void)unused;
     lists(0, 0, 0);
     take(per_slab, per_slab); /* emitted whole: full */
     lists(1, 0, 0);
@@ -116,11 +106,10 @@ static void states(void **unused)
     assert_int_equal(node->made, 2);
 }
 
-static void partial_slabs_first(void **unused)
+TEST_WITH(partial_slabs_first, setup, teardown)
 {
     uint64_t made;
 
-    (void)unused;
     take(4 * per_slab, 4 * per_slab);
     for (unsigned i = 0; i < 4; i++)
         put(i * (per_slab - 2), 2); /* two of each slab */
@@ -133,11 +122,10 @@ static void partial_slabs_first(void **unused)
     assert_int_equal(held, 4 * per_slab + 5);
 }
 
-static void empty_slabs_are_few(void **unused)
+TEST_WITH(empty_slabs_are_few, setup, teardown)
 {
     struct arena_stat before, after;
 
-    (void)unused;
     take(20 * per_slab, 20 * per_slab);
     arena_stat(&before);
     put(0, 20 * per_slab);
@@ -152,9 +140,8 @@ static void empty_slabs_are_few(void **unused)
     assert_int_equal(node_shrink(cache, 0), 0);
 }
 
-static void counts_free_objects(void **unused)
+TEST_WITH(counts_free_objects, setup, teardown)
 {
-    (void)unused;
     assert_int_equal(node_count_free(cache, 0), 0);
     take(per_slab + 1, per_slab + 1);
     assert_int_equal(node_count_free(cache, 0), per_slab - 1);
@@ -162,11 +149,10 @@ static void counts_free_objects(void **unused)
     assert_int_equal(node_count_free(cache, 0), 2 * per_slab - 1);
 }
 
-static void random_order(void **unused)
+TEST_WITH(random_order, setup, teardown)
 {
     uint64_t seed = 5;
 
-    (void)unused;
     for (int step = 0; step < 600; step++) {
         unsigned n = 1 + random_below(&seed, 3 * per_slab);
         if (random_below(&seed, 2) && held + n <= MOST)
@@ -182,11 +168,10 @@ static void random_order(void **unused)
     }
 }
 
-static void nulls_are_skipped(void **unused)
+TEST_WITH(nulls_are_skipped, setup, teardown)
 {
     void *given[6];
 
-    (void)unused;
     take(3, 3);
     given[0] = given[2] = given[5] = NULL;
     given[1] = objects[0];
@@ -217,9 +202,8 @@ static void handler_put(unsigned n, bool locked)
     check();
 }
 
-static void handler_defers(void **unused)
+TEST_WITH(handler_defers, setup, teardown)
 {
-    (void)unused;
     take(per_slab, per_slab);
     handler_put(1, true); /* full -> partial */
     lists(1, 1, 0);
@@ -234,11 +218,10 @@ static void handler_defers(void **unused)
 }
 
 /* A handler frees into several slabs, one of them pending already and on the partial list. */
-static void handler_defers_many(void **unused)
+TEST_WITH(handler_defers_many, setup, teardown)
 {
     void *given[MOST];
 
-    (void)unused;
     take(10 * per_slab, 10 * per_slab);
     assert_false(context_enter());
     lock_take(&node->lock, LOCK_NODE);
@@ -269,9 +252,8 @@ static void handler_defers_many(void **unused)
  * A handler that cannot have the lock frees a slab whole, at once and in pieces, of which the last covers all objects in
  * use.  The slab is pending, and is linked like any other.
  */
-static void handler_defers_whole(void **unused)
+TEST_WITH(handler_defers_whole, setup, teardown)
 {
-    (void)unused;
     for (unsigned pieces = 1; pieces <= 4; pieces++) {
         void *given[MOST];
         take(per_slab, per_slab);
@@ -295,11 +277,10 @@ static void handler_defers_whole(void **unused)
 }
 
 /* Between min and max: no more lists are taken than it needs, and at most what is asked for. */
-static void between_min_and_max(void **unused)
+TEST_WITH(between_min_and_max, setup, teardown)
 {
     enum { FREE = 5, SLABS = 12 };
 
-    (void)unused;
     take(SLABS * per_slab, SLABS * per_slab);
     for (unsigned i = 0; i < SLABS; i++)
         put(i * (per_slab - FREE), FREE);
@@ -332,11 +313,10 @@ static void drop_arena(void)
 }
 
 /* The last object of a slab beyond the empty ones: the arena's lock may be held below the handler. */
-static void handler_gives_no_slab_back(void **unused)
+TEST_WITH(handler_gives_no_slab_back, setup, teardown)
 {
     unsigned many = (cache->min_partial + 4) * per_slab;
 
-    (void)unused;
     take(many, many);
     put(0, cache->min_partial * per_slab);
     lists(cache->min_partial + 4, 0, cache->min_partial);
@@ -352,11 +332,10 @@ static void handler_gives_no_slab_back(void **unused)
     lists(cache->min_partial, 0, cache->min_partial); /* given back after all */
 }
 
-static void handler_takes(void **unused)
+TEST_WITH(handler_takes, setup, teardown)
 {
     void *one;
 
-    (void)unused;
     take(1, 1);
     context_enter();
     lock_take(&node->lock, LOCK_NODE);
@@ -381,24 +360,4 @@ static void handler_takes(void **unused)
     lock_drop(&node->lock, LOCK_NODE);
     context_leave();
     check();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(states, setup, teardown),
-        cmocka_unit_test_setup_teardown(partial_slabs_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(empty_slabs_are_few, setup, teardown),
-        cmocka_unit_test_setup_teardown(counts_free_objects, setup, teardown),
-        cmocka_unit_test_setup_teardown(random_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(nulls_are_skipped, setup, teardown),
-        cmocka_unit_test_setup_teardown(handler_defers, setup, teardown),
-        cmocka_unit_test_setup_teardown(handler_defers_many, setup, teardown),
-        cmocka_unit_test_setup_teardown(handler_defers_whole, setup, teardown),
-        cmocka_unit_test_setup_teardown(between_min_and_max, setup, teardown),
-        cmocka_unit_test_setup_teardown(handler_gives_no_slab_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(handler_takes, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,7 +82,6 @@ static int memoryless_pair(void *unused)
 {
     uint64_t slabs = 0, locks = 0, gets = 0;
 
-    (void)unused;
     MUST(set(DOCUMENT));
     MUST(topology_node(8) == 2 && topology_home(8) == 1);
     for (int round = 0; round < 100; round++) {
@@ -105,7 +104,6 @@ static int far_pair(void *unused)
 {
     uint64_t slabs = 0, locks = 0, gets = 0;
 
-    (void)unused;
     MUST(set(DOCUMENT));
     MUST(topology_home(8) == 1 && topology_home(24) == 5);
     for (int round = 0; round < 100; round++) {
@@ -130,7 +128,6 @@ static int mixed_frees(void *unused)
     uint64_t random = 1;
     unsigned n = 0;
 
-    (void)unused;
     MUST(set("node:8 core:2"));
     for (int round = 0; round < 30; round++) {
         for (n = 0; n < MANY; n++) {
@@ -160,7 +157,6 @@ static int own_slab_first(void *unused)
     uint64_t slabs;
     void *one[2];
 
-    (void)unused;
     MUST(stook_topology_set("node:2 core:1") == 0);
     MUST((cache = stook_cache_create("nodes", 320, &args)) != NULL);
     on(0);
@@ -179,7 +175,6 @@ static int memory_of_others(void *unused)
     static void *held[4096];
     unsigned n = 0, of[2] = {0};
 
-    (void)unused;
     MUST(setenv("STOOK_ARENA", "64M", 1) == 0);
     settings_read(environ, false);
     MUST(stook_topology_set("node:2 core:1") == 0);

@@ -3,6 +3,7 @@
 /* wrap: topology_init */
 #include "base/init.h"
 #include "base/once.h"
+#include "support/test.h"
 
 #include <stook/group.h>
 #include <stook/kmalloc.h>
@@ -11,14 +12,7 @@
 #include <stook/topology.h>
 #include <stook/trace.h>
 
-#include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 void __real_topology_init(void);
 void __wrap_topology_init(void);
 
@@ -51,9 +45,8 @@ void __wrap_topology_init(void)
     refuses(stook_trace_stop() == -1 && errno == EINVAL);
 }
 
-static void test_start_comes_back(void **state)
+TEST(test_start_comes_back)
 {
-    (void)state;
     struct stook_cache *cache = stook_cache_create("late", 64, NULL);
 
     assert_int_equal(asked, 13);
@@ -74,9 +67,8 @@ static void *other(void *arg)
     return once_is_done(&once) && done == 1 ? arg : NULL;
 }
 
-static void test_once(void **state)
+TEST(test_once)
 {
-    (void)state;
     pthread_t thread;
     void *waited;
 
@@ -92,14 +84,4 @@ static void test_once(void **state)
     assert_ptr_equal(waited, &once);
     assert_false(once_begin(&once));
     assert_true(once_is_done(&once));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_start_comes_back),
-        cmocka_unit_test(test_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

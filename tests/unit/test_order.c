@@ -4,15 +4,7 @@
 
 #include "page/pagemap.h"
 #include "slab/cache.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 enum { OBJECTS = 256, STRIDE = 32, EACH = PAGE_SIZE / STRIDE };
 
@@ -60,11 +52,10 @@ static void shuffle(uint32_t index[OBJECTS], uint32_t reach, bool down)
     }
 }
 
-static void neighbours_meet_again(void **unused)
+TEST(neighbours_meet_again)
 {
     uint32_t index[OBJECTS];
 
-    (void)unused;
     for (int down = 0; down < 2; down++) {
         struct sheaf *sheaf;
         shuffle(index, 3, down != 0);
@@ -76,12 +67,11 @@ static void neighbours_meet_again(void **unused)
 }
 
 /* Pages stay in the order in which the sheaf comes to them: what was freed last is still handed out first. */
-static void pages_keep_their_order(void **unused)
+TEST(pages_keep_their_order)
 {
     uint32_t index[OBJECTS];
     struct sheaf *sheaf;
 
-    (void)unused;
     shuffle(index, 3, false);
     for (uint32_t i = 0; i < OBJECTS; i++)
         index[i] = (index[i] + OBJECTS / 2) % OBJECTS;
@@ -93,11 +83,10 @@ static void pages_keep_their_order(void **unused)
     }
 }
 
-static void what_is_not_worth_it_stays(void **unused)
+TEST(what_is_not_worth_it_stays)
 {
     uint32_t index[OBJECTS];
 
-    (void)unused;
     shuffle(index, 0, false); /* in order */
     assert_false(changes(index, OBJECTS));
     shuffle(index, 3, false);
@@ -116,25 +105,12 @@ static void what_is_not_worth_it_stays(void **unused)
 }
 
 /* An object that was freed twice stays twice in the sheaf, for its slab to tell. */
-static void a_second_free_is_not_lost(void **unused)
+TEST(a_second_free_is_not_lost)
 {
     uint32_t index[OBJECTS];
 
-    (void)unused;
     shuffle(index, 3, false);
     assert_true(changes(index, EACH));
     index[EACH - 1] = index[3];
     assert_false(changes(index, EACH));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(neighbours_meet_again),
-        cmocka_unit_test(pages_keep_their_order),
-        cmocka_unit_test(what_is_not_worth_it_stays),
-        cmocka_unit_test(a_second_free_is_not_lost),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

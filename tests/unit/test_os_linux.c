@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "os/os.h"
 
-#include "support/child.h"
+#include "support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-static void reads_files(void **unused)
+TEST(reads_files)
 {
     char path[] = "/tmp/stook-os-XXXXXX", buf[16];
     int fd = mkstemp(path);
 
-    (void)unused;
     assert_true(fd >= 0);
     errno = 17;
     assert_int_equal(os_read_file(path, buf, sizeof(buf)), 0);
@@ -50,12 +39,11 @@ static bool readable(const char *p)
     return ok;
 }
 
-static void reserve_take_release(void **unused)
+TEST(reserve_take_release)
 {
     const size_t size = 1 << 20, align = 4 << 20;
     char *p = os_reserve(size, align);
 
-    (void)unused;
     assert_non_null(p);
     assert_int_equal((uintptr_t)p % align, 0);
     assert_false(readable(p));
@@ -82,7 +70,6 @@ static int release_locked(void *unused)
 {
     char *p = os_map(1 << 16);
 
-    (void)unused;
     memset(p, 0x77, 1 << 16);
     if (mlock(p, 1 << 16) != 0)
         return 77;
@@ -94,11 +81,10 @@ static int release_locked(void *unused)
     return 0;
 }
 
-static void releases_locked_pages(void **unused)
+TEST(releases_locked_pages)
 {
     struct child child;
 
-    (void)unused;
     child_run(&child, release_locked, NULL);
     if (child.status == 77 << 8)
         skip();
@@ -110,7 +96,6 @@ static int limited(void *unused)
     struct rlimit limit = {64 << 20, 64 << 20};
     char *p;
 
-    (void)unused;
     if (setrlimit(RLIMIT_AS, &limit) != 0)
         return 77;
     errno = 0;
@@ -122,11 +107,10 @@ static int limited(void *unused)
     return p && p[(1 << 20) - 1] == 0 ? 0 : 3;
 }
 
-static void refuses_beyond_limits(void **unused)
+TEST(refuses_beyond_limits)
 {
     struct child child;
 
-    (void)unused;
     if (getenv("STOOK_EMULATED"))
         skip(); /* no limits there */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -137,13 +121,12 @@ static void refuses_beyond_limits(void **unused)
 }
 
 /* Nothing beside the range is touched where the kernel's pages are larger than what is given back. */
-static void larger_pages(void **unused)
+TEST(larger_pages)
 {
     const size_t page = 1 << 16, size = 4 * page, from = page - 4096, to = 3 * page + 8192;
     char *p = os_reserve(size, page);
     unsigned char there[1];
 
-    (void)unused;
     assert_non_null(p);
     os_page_known = page;
     assert_int_equal(os_take(p, size, true), 0);
@@ -166,26 +149,14 @@ static void larger_pages(void **unused)
     os_unmap(p, size);
 }
 
-static void random_differs(void **unused)
+TEST(random_differs)
 {
     uint64_t all = 0, any = ~(uint64_t)0;
 
-    (void)unused;
     for (int i = 0; i < 64; i++) {
         uint64_t value = os_random();
         all |= value;
         any &= value;
     }
     assert_true(all == ~(uint64_t)0 && any == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_files),           cmocka_unit_test(reserve_take_release),
-        cmocka_unit_test(releases_locked_pages), cmocka_unit_test(refuses_beyond_limits),
-        cmocka_unit_test(larger_pages),          cmocka_unit_test(random_differs),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

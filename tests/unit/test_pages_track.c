@@ -5,15 +5,9 @@
  * object that was freed first is replaced first, and that of an object in use never.
  */
 #include "debug/pages_track.h"
+#include "support/test.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 enum { SIZE = 100000, STRIDE = 1 << 20, MANY = 40000, THREADS = 4, TURNS = 20000, LAST = 100 };
 
 /* Nothing lies there: they are only compared. */
@@ -27,12 +21,11 @@ static bool known(uintptr_t number, struct track tracks[TRACKS])
     return pages_track_get(object_at(number), tracks);
 }
 
-static void one(void **state)
+TEST(one)
 {
     struct track tracks[TRACKS], again[TRACKS];
     const char *object = object_at(0);
 
-    (void)state;
     assert_false(pages_track_get(object, tracks));
     pages_track_free(object); /* no track says who allocated it */
     assert_false(pages_track_get(object, tracks));
@@ -60,12 +53,11 @@ static void one(void **state)
 }
 
 /* More than there are places for. */
-static void many(void **state)
+TEST(many)
 {
     struct track tracks[TRACKS];
     unsigned first = 0, later = 0;
 
-    (void)state;
     for (uintptr_t i = 0; i < 1000; i++)
         pages_track_alloc(object_at(i), SIZE, 0);
     for (uintptr_t i = 1000; i < MANY; i++) {
@@ -100,13 +92,12 @@ static void *churn(void *arg)
     return NULL;
 }
 
-static void crowd(void **state)
+TEST(crowd)
 {
     pthread_t thread[THREADS];
     struct track tracks[TRACKS];
     unsigned found = 0;
 
-    (void)state;
     assert_int_equal(pthread_barrier_init(&all_have_come, NULL, THREADS), 0);
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, churn, (void *)i), 0);
@@ -116,15 +107,4 @@ static void crowd(void **state)
         for (uintptr_t t = 0; t < THREADS; t++)
             found += known(MANY + i * THREADS + t, tracks) && tracks[TRACK_FREE].time > 0;
     assert_true(found > LAST * THREADS * 9 / 10); /* two that want a place at once may be without */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one),
-        cmocka_unit_test(many),
-        cmocka_unit_test(crowd),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,17 +8,13 @@
 
 #include "base/context.h"
 #include "slab/node.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { START, LOCKED, FREED, IN_HAND, CALLED };
 enum { TURNS = 64 }; /* that the other thread has the slab while the call is made: some 5 ms */
@@ -38,7 +34,6 @@ static int setup(void **unused)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
 
-    (void)unused;
     cache = stook_cache_create("pending", 256, &args);
     object = cache ? stook_alloc(cache, 0) : NULL;
     node = &cache->nodes[slab_node(slab_at(object, *pagemap_at(object)))].node;
@@ -114,36 +109,32 @@ static void destroy_beside(pthread_t thread)
     pthread_join(thread, NULL);
 }
 
-static void destroy_waits_for_a_fork(void **unused)
+TEST_WITH(destroy_waits_for_a_fork, setup, NULL)
 {
-    (void)unused;
     destroy_beside(start_fork());
 }
 
-static void destroy_waits_for_a_handler(void **unused)
+TEST_WITH(destroy_waits_for_a_handler, setup, NULL)
 {
-    (void)unused;
     destroy_beside(start_interrupted());
 }
 
-static void shrink_waits(void **unused)
+TEST_WITH(shrink_waits, setup, NULL)
 {
     pthread_t thread = start_fork();
 
-    (void)unused;
     atomic_store(&phase, CALLED);
     assert_true(stook_cache_shrink(cache) >= PAGE_SIZE);
     pthread_join(thread, NULL);
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-static void a_child_does_it_itself(void **unused)
+TEST_WITH(a_child_does_it_itself, setup, NULL)
 {
     pthread_t thread = start_interrupted();
     pid_t child = fork();
     int status;
 
-    (void)unused;
     if (child == 0) {
         alarm(60);
         _exit(stook_cache_destroy(cache) != 0);
@@ -151,16 +142,4 @@ static void a_child_does_it_itself(void **unused)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     destroy_beside(thread);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(destroy_waits_for_a_fork, setup),
-        cmocka_unit_test_setup(destroy_waits_for_a_handler, setup),
-        cmocka_unit_test_setup(shrink_waits, setup),
-        cmocka_unit_test_setup(a_child_does_it_itself, setup),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,7 @@
  * by the test.  Every test uses slots of its own.
  */
 #include "support/percpu_fixture.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 static unsigned next_slot = 1;
 
@@ -55,9 +51,8 @@ static unsigned long areas_own(void)
 }
 
 /* Before anything ran: no CPU is in use, no page taken, and every slot is empty and full. */
-static void test_only_used_cpus_cost(void **state)
+TEST(test_only_used_cpus_cost)
 {
-    (void)state;
     uintptr_t offset = slot_new();
     struct slot *slot = NULL;
     void *object = NULL;
@@ -85,9 +80,8 @@ static void test_only_used_cpus_cost(void **state)
 }
 
 /* Every CPU that the kernel may name, and the two of threads that are not registered. */
-static void test_rows(void **state)
+TEST(test_rows)
 {
-    (void)state;
     uintptr_t offset = slot_new();
 
     assert_true(percpu.rows >= topology.cpus);
@@ -106,9 +100,8 @@ static void test_rows(void **state)
 }
 
 /* The last slot there is. */
-static void test_last_slot(void **state)
+TEST(test_last_slot)
 {
-    (void)state;
     uintptr_t offset = percpu_offset(STOOK_CACHES_MAX - 1);
     struct sheaf *sheaf = fixture_sheaf(2);
     void *object = NULL;
@@ -123,9 +116,8 @@ static void test_last_slot(void **state)
     free(sheaf);
 }
 
-static void test_none_is_empty_and_full(void **state)
+TEST(test_none_is_empty_and_full)
 {
-    (void)state;
     uintptr_t offset = slot_new();
     void *objects[4] = {0};
     struct slot *slot;
@@ -138,9 +130,8 @@ static void test_none_is_empty_and_full(void **state)
     slot_open(slot, SHEAF_NONE);
 }
 
-static void test_pop_push(void **state)
+TEST(test_pop_push)
 {
-    (void)state;
     static const uint32_t capacities[] = {1, 2, 3, 8, 60, 1022};
 
     for (size_t c = 0; c < sizeof(capacities) / sizeof(capacities[0]); c++) {
@@ -201,9 +192,8 @@ static void check_bulk(uintptr_t offset, struct sheaf *sheaf, uint32_t n, uint32
             assert_ptr_equal(array[i], token(9000 + i));
 }
 
-static void test_bulk(void **state)
+TEST(test_bulk)
 {
-    (void)state;
     static const uint32_t capacities[] = {1, 2, 3, 4, 5, 7, 8, 16, 31, 60};
 
     for (size_t c = 0; c < sizeof(capacities) / sizeof(capacities[0]); c++) {
@@ -231,9 +221,8 @@ static void test_bulk(void **state)
     free(sheaf);
 }
 
-static void test_closed_slot(void **state)
+TEST(test_closed_slot)
 {
-    (void)state;
     uintptr_t offset = slot_new();
     struct sheaf *first = fixture_sheaf(8), *second = fixture_sheaf(8);
     void *objects[4];
@@ -266,9 +255,8 @@ static void test_closed_slot(void **state)
 }
 
 /* From another CPU where there is one. */
-static void test_take(void **state)
+TEST(test_take)
 {
-    (void)state;
     uintptr_t offset = slot_new();
     struct sheaf *sheaf = fixture_sheaf(8);
     unsigned home = fixture_cpu[0], away = fixture_cpu[fixture_cpus - 1];
@@ -301,9 +289,8 @@ static void test_take(void **state)
     free(sheaf);
 }
 
-static void test_isolated_cpu_is_not_fenced(void **state)
+TEST(test_isolated_cpu_is_not_fenced)
 {
-    (void)state;
     static uint64_t isolated[TOPOLOGY_CPUS_MAX / 64];
     unsigned cpu = fixture_cpu[0];
 
@@ -322,9 +309,8 @@ static void test_isolated_cpu_is_not_fenced(void **state)
 
 #if defined(STOOK_INLINE_SECTIONS)
 /* What the inlined fast path does, through the head of a cache. */
-static void test_inlined(void **state)
+TEST(test_inlined)
 {
-    (void)state;
     uintptr_t offset = slot_new();
     struct stook_cache_head head = {.slots = percpu.areas + offset,
                                     .rseq_offset = percpu.rseq_offset};
@@ -360,9 +346,8 @@ static void test_inlined(void **state)
 #endif
 
 /* Slots are neighbours in an area: what is done to one shows in no other. */
-static void test_slots_are_apart(void **state)
+TEST(test_slots_are_apart)
 {
-    (void)state;
     uintptr_t offset[3];
     struct sheaf *sheaf[3];
     void *object;
@@ -391,23 +376,7 @@ static void test_slots_are_apart(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_only_used_cpus_cost), /* first */
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_last_slot),
-        cmocka_unit_test(test_none_is_empty_and_full),
-        cmocka_unit_test(test_pop_push),
-        cmocka_unit_test(test_bulk),
-        cmocka_unit_test(test_closed_slot),
-        cmocka_unit_test(test_take),
-        cmocka_unit_test(test_isolated_cpu_is_not_fenced),
-#if defined(STOOK_INLINE_SECTIONS)
-        cmocka_unit_test(test_inlined),
-#endif
-        cmocka_unit_test(test_slots_are_apart),
-    };
-
     fixture_start();
     print_message("mode: %s (%s)\n", percpu.rseq ? "rseq" : "locked", percpu.why);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -4,11 +4,7 @@
  * copying; with NULLs among what is pushed; with sheaves that hold more than their capacity.
  */
 #include "support/percpu_fixture.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 static unsigned next_slot = 1;
 
@@ -84,9 +80,8 @@ static void every_length(uintptr_t offset, struct sheaf *sheaf)
     }
 }
 
-static void test_every_length(void **state)
+TEST(test_every_length)
 {
-    (void)state;
     both_ways(every_length);
 }
 
@@ -113,9 +108,8 @@ static void every_null(uintptr_t offset, struct sheaf *sheaf)
     }
 }
 
-static void test_every_null(void **state)
+TEST(test_every_null)
 {
-    (void)state;
     both_ways(every_null);
 }
 
@@ -155,9 +149,8 @@ static void every_round_address(uintptr_t offset, struct sheaf *sheaf)
     }
 }
 
-static void test_every_round_address(void **state)
+TEST(test_every_round_address)
 {
-    (void)state;
     both_ways(every_round_address);
 }
 
@@ -192,22 +185,14 @@ static void over_capacity(uintptr_t offset, struct sheaf *sheaf)
     sheaf->capacity = LONG_CAPACITY;
 }
 
-static void test_over_capacity(void **state)
+TEST(test_over_capacity)
 {
-    (void)state;
     both_ways(over_capacity);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_length),
-        cmocka_unit_test(test_every_null),
-        cmocka_unit_test(test_every_round_address),
-        cmocka_unit_test(test_over_capacity),
-    };
-
     fixture_start();
     fixture_pin(fixture_cpu[0]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

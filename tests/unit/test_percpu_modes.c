@@ -5,19 +5,14 @@
  * sections: not registered, single-stepped, or in a sandbox that was entered late.
  */
 #include "support/percpu_fixture.h"
+#include "support/test.h"
 
-#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 #define HAS_SECTIONS PERCPU_HAS_SECTIONS
 
@@ -52,9 +47,8 @@ static bool asked_for_locked(void)
     return mode && strcmp(mode, "locked") == 0;
 }
 
-static void test_mode_as_asked(void **state)
+TEST(test_mode_as_asked)
 {
-    (void)state;
     assert_non_null(percpu.why);
     assert_true(strlen(percpu.why) > 0);
     if (asked_for_locked() || !HAS_SECTIONS)
@@ -82,9 +76,8 @@ static int mode_of(const char *variable, const char *value)
 
 enum { MODE_LOCKED = 10, MODE_RSEQ = 11 };
 
-static void test_mode_is_fixed_at_start(void **state)
+TEST(test_mode_is_fixed_at_start)
 {
-    (void)state;
     if (!HAS_SECTIONS) {
         assert_false(percpu.rseq);
         return;
@@ -187,9 +180,8 @@ static int enter_sandbox_late(void)
     return CHILD_GOOD;
 }
 
-static void test_sandbox_at_start(void **state)
+TEST(test_sandbox_at_start)
 {
-    (void)state;
     if (asked_for_locked() || !HAS_SECTIONS)
         skip();
     int result = child_of(start_in_sandbox);
@@ -198,18 +190,16 @@ static void test_sandbox_at_start(void **state)
     assert_int_equal(result, CHILD_GOOD);
 }
 
-static void test_no_affinity(void **state)
+TEST(test_no_affinity)
 {
-    (void)state;
     int result = child_of(start_without_affinity);
     if (result == CHILD_SKIP)
         skip();
     assert_int_equal(result, CHILD_GOOD);
 }
 
-static void test_sandbox_later(void **state)
+TEST(test_sandbox_later)
 {
-    (void)state;
     int result = child_of(enter_sandbox_late);
     if (result == CHILD_SKIP)
         skip();
@@ -222,7 +212,6 @@ static void *unregistered_thread(void *arg)
     void *objects[4] = {0};
     struct slot *slot;
 
-    (void)arg;
     if (!fixture_pin(fixture_cpu[0]) || !rseq_unregister())
         return "could not unregister";
     if (percpu_cpu() >= 0)
@@ -253,9 +242,8 @@ static void *unregistered_thread(void *arg)
     return NULL;
 }
 
-static void test_unregistered_thread(void **state)
+TEST(test_unregistered_thread)
 {
-    (void)state;
     pthread_t thread;
     void *wrong = "did not run";
 
@@ -271,9 +259,8 @@ static void test_unregistered_thread(void **state)
 }
 
 /* In locked mode registration plays no part. */
-static void test_unregistered_thread_in_locked_mode(void **state)
+TEST(test_unregistered_thread_in_locked_mode)
 {
-    (void)state;
     void *object = NULL;
 
     if (percpu.rseq || !HAS_SECTIONS || !rseq_unregister())
@@ -295,8 +282,6 @@ static void count_step(int signal, siginfo_t *info, void *context)
 {
     ucontext_t *interrupted = context;
 
-    (void)signal;
-    (void)info;
     if (++steps >= STEPS_MAX) /* without a bound it would not end */
         interrupted->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
 }
@@ -315,9 +300,8 @@ static inline void single_step(bool on)
 }
 
 /* Under a debugger's single-stepping no section completes: calls return empty-handed, all of them. */
-static void test_single_stepped(void **state)
+TEST(test_single_stepped)
 {
-    (void)state;
     struct sigaction action = {.sa_sigaction = count_step, .sa_flags = SA_SIGINFO}, old;
     void *objects[4] = {0};
     struct slot *slot = NULL;
@@ -376,24 +360,11 @@ static void test_single_stepped(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mode_as_asked),
-        cmocka_unit_test(test_mode_is_fixed_at_start),
-        cmocka_unit_test(test_sandbox_at_start),
-        cmocka_unit_test(test_sandbox_later),
-        cmocka_unit_test(test_no_affinity),
-        cmocka_unit_test(test_unregistered_thread),
-        cmocka_unit_test(test_unregistered_thread_in_locked_mode),
-#if defined(__x86_64__)
-        cmocka_unit_test(test_single_stepped),
-#endif
-    };
-
     arguments = argv;
     fixture_start();
     if (argc > 1 && strcmp(argv[1], "--mode") == 0)
         return percpu.rseq ? MODE_RSEQ : MODE_LOCKED;
     offset = percpu_offset(SLOT);
     sheaf = fixture_sheaf(8);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

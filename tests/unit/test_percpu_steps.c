@@ -11,11 +11,7 @@
  * place, which must make a push leave without a trace.
  */
 #include "support/percpu_fixture.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #if (defined(__x86_64__) || defined(__aarch64__)) && STOOK_RSEQ
 #include "support/rseq_broken.h"
@@ -153,7 +149,6 @@ static void neighbour(int signal)
 {
     void *object;
 
-    (void)signal;
     for (int i = 0; i < 2; i++)
         if (slot_pop(offset, &object))
             by_event[events_took++] = object;
@@ -282,11 +277,10 @@ static void all(void)
         steps_through(i, ops[cases[i].op].run, cases[i].leaves);
 }
 
-static void test_every_instruction(void **state)
+TEST(test_every_instruction)
 {
     static const struct steps_test test = {EVENTS, all, neighbour, help, prepare, alone, judge};
 
-    (void)state;
     if (!percpu.rseq)
         skip();
     for (unsigned i = 0; i < ROOM + MORE; i++)
@@ -317,9 +311,8 @@ static void test_every_instruction(void **state)
 }
 
 /* What the kernel checks before it trusts an abort address, for every section linked in here. */
-static void test_descriptors(void **state)
+TEST(test_descriptors)
 {
-    (void)state;
     unsigned count = 0;
 
     for (const struct steps_descriptor *d = __start___rseq_cs; d < __stop___rseq_cs; d++, count++) {
@@ -336,13 +329,8 @@ static void test_descriptors(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_descriptors),
-        cmocka_unit_test(test_every_instruction),
-    };
-
     fixture_start();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }
 #else
 int main(void)

@@ -4,19 +4,13 @@
  * that one stands.  The library reads it at its start, so each case is a program: "test_policy child".
  */
 #include "support/fake_nodes.h"
+#include "support/test.h"
 
 #include "large/large.h"
-#include "support/child.h"
 
 #include <stook/stook.h>
 
-#include <setjmp.h>
-#include <stdbool.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/syscall.h>
-
-#include <cmocka.h>
 
 enum { DEFAULT, PREFERRED, BIND, INTERLEAVE, REFUSED = 77, OF_ADDRESS = 2 };
 

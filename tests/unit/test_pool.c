@@ -10,28 +10,19 @@
 #include "percpu/rows.h"
 #include "slab/slab.h"
 #include "support/check.h"
-#include "support/child.h"
+#include "support/environment.h"
+#include "support/test.h"
 
 #include <stook/group.h>
 #include <stook/pool.h>
 #include <stook/reclaim.h>
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { SIZE = 16000, MOST = 40000 };
 
@@ -86,7 +77,6 @@ static void check_pool(struct stook_pool *pool)
 
 static int setup(void **unused)
 {
-    (void)unused;
     pool_nap = 0; /* no thread tries again without a wake-up: a lost one is a hang */
     cache = stook_cache_create("pooled", SIZE, NULL);
     return cache ? 0 : -1;
@@ -94,7 +84,6 @@ static int setup(void **unused)
 
 static int teardown(void **unused)
 {
-    (void)unused;
     while (nheld > 0)
         stook_free(cache, unhold());
     check_all(NULL, 0);
@@ -103,11 +92,10 @@ static int teardown(void **unused)
 
 /* ---- alone ---------------------------------------------------------------------------------- */
 
-static void life(void **unused)
+TEST_WITH(life, setup, teardown)
 {
     static const unsigned mins[] = {0, 1, 63, 64, 65, 128, 129, 300};
 
-    (void)unused;
     for (unsigned i = 0; i < sizeof(mins) / sizeof(mins[0]); i++) {
         struct stook_pool *pool = stook_pool_create(cache, mins[i]);
         assert_non_null(pool);
@@ -135,12 +123,11 @@ static void life(void **unused)
     check_all(NULL, 0);
 }
 
-static void exhaustion(void **unused)
+TEST_WITH(exhaustion, setup, teardown)
 {
     struct stook_pool *pool = stook_pool_create(cache, 100);
     void *object;
 
-    (void)unused;
     exhaust();
     size_t others = nheld;
     for (unsigned n = 100; n > 0; n--) { /* the reserve, in every context */
@@ -178,12 +165,11 @@ static void exhaustion(void **unused)
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     memset(object, 0x5a, SIZE);
 }
 
 /* In the reserve, too, objects keep what the constructor and their users left. */
-static void constructed(void **unused)
+TEST_WITH(constructed, setup, teardown)
 {
     struct stook_cache_args args = {.size = sizeof(args), .ctor = construct};
     struct stook_cache *made = stook_cache_create("made", SIZE, &args);
@@ -191,7 +177,6 @@ static void constructed(void **unused)
     static void *objects[MOST];
     unsigned n = 0;
 
-    (void)unused;
     while ((objects[n] = stook_pool_alloc(pool, STOOK_NORECLAIM)) != NULL) {
         for (unsigned i = 0; i < SIZE; i += 8)
             assert_int_equal(((char *)objects[n])[i], 0x5a);
@@ -217,13 +202,12 @@ static void constructed(void **unused)
     assert_int_equal(stook_cache_destroy(made), 0);
 }
 
-static void resize(void **unused)
+TEST_WITH(resize, setup, teardown)
 {
     static const unsigned sizes[] = {3, 64, 65, 10, 200, 500, 0, 1, 129, 128, 2};
     struct stook_pool *pool = stook_pool_create(cache, 2);
     unsigned n;
 
-    (void)unused;
     for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         errno = 17;
         assert_int_equal(stook_pool_resize(pool, sizes[i]), 0);
@@ -262,7 +246,6 @@ static struct stook_pool *busy_pool;
 
 static int destroy_busy(void *arg)
 {
-    (void)arg;
     errno = 0;
     return stook_pool_destroy(busy_pool) == -1 && errno == EBUSY ? 0 : 1;
 }
@@ -272,7 +255,6 @@ static int free_other(void *arg)
     struct stook_cache *other = stook_cache_create("other", 64, NULL);
     void *object = stook_alloc(other, 0);
 
-    (void)arg;
     hold(stook_pool_alloc(busy_pool, 0));
     exhaust();
     hold(stook_pool_alloc(busy_pool, 0)); /* the reserve is short: the slow path */
@@ -280,13 +262,12 @@ static int free_other(void *arg)
     return 0;
 }
 
-static void busy(void **unused)
+TEST_WITH(busy, setup, teardown)
 {
     struct stook_cache *small = stook_cache_create("small", 64, NULL);
     void *mine = stook_alloc(small, 0);
     struct child child;
 
-    (void)unused;
     busy_pool = stook_pool_create(cache, 5);
     for (unsigned i = 0; i < 3; i++)
         hold(stook_pool_alloc(busy_pool, 0));
@@ -354,9 +335,8 @@ static void waiting(unsigned min, unsigned n)
     assert_int_equal(stook_pool_destroy(waited), 0);
 }
 
-static void waiters(void **unused)
+TEST_WITH(waiters, setup, teardown)
 {
-    (void)unused;
     for (unsigned min = 0; min <= 2; min++)
         for (unsigned n = 1; n <= 8; n *= 2)
             waiting(min, n);
@@ -367,8 +347,6 @@ static void *late;
 
 static size_t free_late(size_t wanted, void *arg)
 {
-    (void)arg;
-    (void)wanted;
     if (late && (uint32_t)atomic_load(&waited->waiters) == 1) {
         stook_pool_free(waited, late);
         late = NULL;
@@ -376,9 +354,8 @@ static size_t free_late(size_t wanted, void *arg)
     return 0;
 }
 
-static void freed_before_the_sleep(void **unused)
+TEST_WITH(freed_before_the_sleep, setup, teardown)
 {
-    (void)unused;
     for (unsigned min = 0; min < 2; min++) {
         waited = stook_pool_create(cache, min);
         while ((late = stook_pool_alloc(waited, STOOK_NORECLAIM)) != NULL)
@@ -396,12 +373,11 @@ static void freed_before_the_sleep(void **unused)
 }
 
 /* Objects that others free to the cache itself are found by looking again, which `pool_nap` is for. */
-static void looks_again(void **unused)
+TEST_WITH(looks_again, setup, teardown)
 {
     pthread_t thread;
     void *object;
 
-    (void)unused;
     pool_nap = 1000000;
     atomic_store(&got, 0);
     waited = stook_pool_create(cache, 0);
@@ -418,12 +394,11 @@ static void looks_again(void **unused)
 }
 
 /* No thread frees an object: the deadline ends the wait, and not earlier. */
-static void deadlines(void **unused)
+TEST_WITH(deadlines, setup, teardown)
 {
     struct timespec deadline, now;
     void *object;
 
-    (void)unused;
     waited = stook_pool_create(cache, 0);
     exhaust();
     clock_gettime(CLOCK_MONOTONIC, &deadline);
@@ -457,7 +432,7 @@ static void deadlines(void **unused)
 }
 
 /* A call that may wait waits for objects, and not for room in its group: it fails at once, and no thread waits. */
-static void at_a_limit(void **unused)
+TEST_WITH(at_a_limit, setup, teardown)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_ACCOUNT};
     struct stook_cache *charged = stook_cache_create("charged", SIZE, &args);
@@ -466,7 +441,6 @@ static void at_a_limit(void **unused)
     struct timespec deadline;
     void *object;
 
-    (void)unused;
     assert_true(pool && one.id);
     clock_gettime(CLOCK_MONOTONIC, &deadline);
     deadline.tv_sec += 1000;
@@ -514,13 +488,12 @@ static int use_in_child(void *arg)
     return 0;
 }
 
-static void fork_in_the_middle(void **unused)
+TEST_WITH(fork_in_the_middle, setup, teardown)
 {
     struct stook_pool *pool = stook_pool_create(cache, 5);
     struct child child;
     void *one, *two;
 
-    (void)unused;
     one = atomic_exchange(&pool->first[3], NULL); /* a taker: counted, exchanged */
     two = atomic_exchange(&pool->first[4], NULL); /* and a putter with a place and no word yet */
     atomic_fetch_sub(&pool->count, 2);
@@ -558,40 +531,14 @@ static int handler_in_child(void *arg)
     return atomic_load(&pool->forks) == 2 * atomic_load(&fork_count) ? 0 : 4;
 }
 
-static void fork_from_a_handler(void **unused)
+TEST_WITH(fork_from_a_handler, setup, teardown)
 {
     struct stook_pool *pool = stook_pool_create(cache, 5);
     struct child child;
 
-    (void)unused;
     child_run(&child, handler_in_child, pool);
     assert_true(child_passed(&child));
     assert_int_equal(stook_pool_destroy(pool), 0);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH(life),
-        WITH(exhaustion),
-        WITH(constructed),
-        WITH(resize),
-        WITH(busy),
-        WITH(waiters),
-        WITH(freed_before_the_sleep),
-        WITH(looks_again),
-        WITH(deadlines),
-        WITH(at_a_limit),
-        WITH(fork_in_the_middle),
-        WITH(fork_from_a_handler),
-    };
-
-    if (!getenv("STOOK_ARENA")) { /* read before main(): once more, with little */
-        setenv("STOOK_ARENA", "32M", 1);
-        execl("/proc/self/exe", "test_pool", NULL);
-        return 1;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_WITH_SETTING("STOOK_ARENA", "32M")

@@ -9,22 +9,12 @@
 #include "os/topology.h"
 #include "slab/slab.h"
 #include "support/check.h"
-#include "support/child.h"
+#include "support/test.h"
 
 #include <stook/sheaf.h>
 #include <stook/stook.h>
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { CAPACITY = 28, MOST = 20000 };
 
@@ -130,26 +120,23 @@ static void sizes_of(unsigned flags)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-static void every_size(void **unused)
+TEST(every_size)
 {
-    (void)unused;
     sizes_of(0);
 }
 
-static void without_sheaves(void **unused)
+TEST(without_sheaves)
 {
-    (void)unused;
     sizes_of(STOOK_CACHE_NOSHEAF);
 }
 
-static void refill(void **unused)
+TEST(refill)
 {
     struct stook_cache *cache = make("refill", 200, 0);
     struct stook_sheaf *sheaf = stook_sheaf_prefill(cache, 0, 5), *small = sheaf;
     unsigned n = stook_sheaf_size(sheaf);
     void *kept[CAPACITY];
 
-    (void)unused;
     for (unsigned size = 0; size <= n; size++) { /* it has that many: nothing happens */
         assert_int_equal(stook_sheaf_refill(cache, 0, &sheaf, size), 0);
         assert_ptr_equal(sheaf, small);
@@ -183,12 +170,11 @@ static void refill(void **unused)
 }
 
 /* Allocated and freed objects circulate: no slab is touched once the sheaves have their sizes. */
-static void round_and_round(void **unused)
+TEST(round_and_round)
 {
     struct stook_cache *cache = make("round", 64, 0);
     uint64_t took = 0;
 
-    (void)unused;
     for (unsigned round = 0; round < 2000; round++) {
         struct stook_sheaf *sheaf = stook_sheaf_prefill(cache, 0, 7);
         assert_non_null(sheaf);
@@ -209,11 +195,10 @@ static void round_and_round(void **unused)
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     memset(object, 0x5a, 48);
 }
 
-static void zeros_and_constructors(void **unused)
+TEST(zeros_and_constructors)
 {
     struct stook_cache_args args = {.size = sizeof(args), .ctor = construct};
     struct stook_cache *plain = make("zeros", 80, 0);
@@ -221,7 +206,6 @@ static void zeros_and_constructors(void **unused)
     struct stook_sheaf *sheaf = stook_sheaf_prefill(plain, STOOK_ZERO, 30);
     char bytes[80] = {0};
 
-    (void)unused;
     assert_true(made && sheaf);
     take_all(plain, sheaf);
     free_held(0); /* soiled */
@@ -248,12 +232,11 @@ static void zeros_and_constructors(void **unused)
     assert_int_equal(stook_cache_destroy(plain), 0);
 }
 
-static void wrong_arguments(void **unused)
+TEST(wrong_arguments)
 {
     struct stook_cache *cache = make("wrong", 100, 0);
     struct stook_sheaf *sheaf = stook_sheaf_prefill(cache, 0, 3), *none = NULL;
 
-    (void)unused;
     errno = 0;
     assert_null(stook_sheaf_prefill(cache, 0, 0));
     assert_int_equal(errno, EINVAL);
@@ -282,7 +265,6 @@ static struct stook_cache *two[2];
 
 static int return_to_other(void *arg)
 {
-    (void)arg;
     stook_sheaf_return(two[1], stook_sheaf_prefill(two[0], 0, 1));
     return 0;
 }
@@ -291,17 +273,15 @@ static int return_twice(void *arg)
 {
     struct stook_sheaf *sheaf = stook_sheaf_prefill(two[0], 0, 1);
 
-    (void)arg;
     stook_sheaf_return(two[0], sheaf);
     stook_sheaf_return(two[0], sheaf);
     return 0;
 }
 
-static void wrong_sheaves(void **unused)
+TEST(wrong_sheaves)
 {
     struct child child;
 
-    (void)unused;
     two[0] = make("one", 100, 0);
     two[1] = make("other", 100, 0);
     child_run(&child, return_to_other, NULL);
@@ -313,11 +293,10 @@ static void wrong_sheaves(void **unused)
 }
 
 /* Full, oversize or empty, a sheaf that is out keeps its cache; shrinking passes it by. */
-static void counts_as_the_callers(void **unused)
+TEST(counts_as_the_callers)
 {
     struct stook_cache *cache = make("out", 128, 0);
 
-    (void)unused;
     for (unsigned i = 0; i < 3; i++) {
         struct stook_sheaf *sheaf = stook_sheaf_prefill(cache, 0, i == 1 ? 2000 : 9);
         unsigned n = stook_sheaf_size(sheaf);
@@ -347,7 +326,6 @@ static void where_they_go(void **unused)
     struct stook_sheaf *sheaf = stook_sheaf_prefill(cache, 0, CAPACITY);
     unsigned n = stook_sheaf_size(sheaf);
 
-    (void)unused;
     stook_sheaf_return(cache, sheaf);
     check_count(cache, NULL, 0, &counts);
     assert_true(counts.cached >= n);
@@ -360,19 +338,17 @@ static void where_they_go(void **unused)
 
 static int nowhere(void *arg)
 {
-    (void)arg;
     where_they_go(NULL);
     return 0;
 }
 
-static void where(void **unused)
+TEST(where)
 {
     struct stook_cache *cache = make("where", 256, 0);
     struct check_counts counts;
     struct stook_sheaf *sheaf;
     struct child child;
 
-    (void)unused;
     child_run(&child, nowhere, NULL);
     assert_true(child_died_saying(&child, "is nowhere: lost"));
     sheaf = stook_sheaf_prefill(cache, 0, 900);
@@ -392,14 +368,13 @@ static void exhaust(struct stook_cache *cache)
         hold(cache, object);
 }
 
-static void out_of_memory(void **unused)
+TEST(out_of_memory)
 {
     struct stook_cache *cache = make("short", 20000, 0);
     struct stook_sheaf *sheaf = stook_sheaf_prefill(cache, 0, 20), *before, *other;
     void *kept[CAPACITY];
     size_t mark;
 
-    (void)unused;
     while (stook_sheaf_size(sheaf) > 2)
         hold(cache, stook_sheaf_alloc(cache, 0, sheaf));
     mark = nheld;
@@ -437,19 +412,6 @@ static void out_of_memory(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size),
-        cmocka_unit_test(without_sheaves),
-        cmocka_unit_test(refill),
-        cmocka_unit_test(round_and_round),
-        cmocka_unit_test(zeros_and_constructors),
-        cmocka_unit_test(wrong_arguments),
-        cmocka_unit_test(wrong_sheaves),
-        cmocka_unit_test(counts_as_the_callers),
-        cmocka_unit_test(where),
-        cmocka_unit_test(out_of_memory),
-    };
-
     if (!getenv("STOOK_ARENA")) { /* read before main(): once more, with little */
         setenv("STOOK_ARENA", "32M", 1);
 #ifdef TOPOLOGY
@@ -458,5 +420,5 @@ int main(void)
         execl("/proc/self/exe", "test_prefilled", NULL);
         return 1;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -11,24 +11,19 @@
 
 #include "support/environment.h"
 #include "support/probe_notes.h"
+#include "support/test.h"
 
 #include <stook/group.h>
 #include <stook/kmalloc.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 enum { OBJECTS = 3000, ROUNDS = 3, HUNGRY = 4096, LIMIT = 100000, OTHERS = 100 };
 
@@ -56,11 +51,10 @@ static int probe_find(const struct probe_note *note)
     return -1;
 }
 
-static void test_notes(void **unused)
+TEST(test_notes)
 {
     unsigned seen = 0;
 
-    (void)unused;
 #if !STOOK_PROBES
     assert_int_equal(notes_count, 0);
     skip();
@@ -282,13 +276,12 @@ static int watch(pid_t child, struct seen *seen)
     return -1;
 }
 
-static void test_attached(void **unused)
+TEST(test_attached)
 {
     static struct seen seen;
     int status;
     pid_t child;
 
-    (void)unused;
     said = mmap(NULL, sizeof(*said), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(said != MAP_FAILED);
     child = fork();
@@ -327,12 +320,11 @@ static void test_attached(void **unused)
 }
 
 /* Detached again, nothing stops it, and it does what it did. */
-static void test_detached(void **unused)
+TEST(test_detached)
 {
     int status;
     pid_t child;
 
-    (void)unused;
     memset(said, 0, sizeof(*said));
     child = fork();
     if (child == 0)
@@ -349,31 +341,22 @@ static void test_detached(void **unused)
 }
 
 #else
-static void test_attached(void **unused)
+TEST(test_attached)
 {
-    (void)unused;
     skip();
 }
 
-static void test_detached(void **unused)
+TEST(test_detached)
 {
-    (void)unused;
     skip();
 }
 #endif
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_notes),
-        cmocka_unit_test(test_attached),
-        cmocka_unit_test(test_detached),
-    };
-
-    (void)argc;
     environment_need("STOOK_ARENA", "32M", argv);
     notes_count = probe_notes_read(notes);
     if (notes_count < 0)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

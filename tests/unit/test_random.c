@@ -4,21 +4,13 @@
  * process, of use to a handler; permutations have each index once and are no rotation.
  */
 #include "percpu/random.h"
+#include "support/test.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { DRAWS = 64000 };
 
@@ -38,12 +30,11 @@ static void check_spread(const uint32_t *count, uint32_t cells, uint32_t draws)
         fail_msg("chi-square of %u cells: %.1f, at most %.1f", cells, sum, most + 20);
 }
 
-static void below_a_bound(void **unused)
+TEST(below_a_bound)
 {
     static const uint32_t bounds[] = {1, 2, 3, 7, 64, 100, 1000};
     static uint32_t count[1000];
 
-    (void)unused;
     for (unsigned b = 0; b < sizeof(bounds) / sizeof(bounds[0]); b++) {
         memset(count, 0, sizeof(count));
         for (uint32_t i = 0; i < DRAWS; i++) {
@@ -56,11 +47,10 @@ static void below_a_bound(void **unused)
 }
 
 /* Draws in a row are as good as single ones: pairs are spread too. */
-static void pairs(void **unused)
+TEST(pairs)
 {
     static uint32_t count[256];
 
-    (void)unused;
     for (uint32_t i = 0; i < DRAWS; i++) {
         uint32_t first = random_below(16);
         count[16 * first + random_below(16)]++;
@@ -68,13 +58,12 @@ static void pairs(void **unused)
     check_spread(count, 256, DRAWS);
 }
 
-static void permutations(void **unused)
+TEST(permutations)
 {
     static uint16_t index[32767], other[32767];
     static const uint32_t sizes[] = {1, 2, 3, 64, 100, 4096, 32767};
     static bool seen[32767];
 
-    (void)unused;
     for (unsigned s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         uint32_t n = sizes[s], fixed = 0, same = 0, steps = 0;
         random_permute(index, n);
@@ -94,13 +83,12 @@ static void permutations(void **unused)
 }
 
 /* Every index is as likely at every place. */
-static void permutations_are_even(void **unused)
+TEST(permutations_are_even)
 {
     enum { N = 8, ROUNDS = 8000 };
     static uint32_t count[N * N];
     uint16_t index[N];
 
-    (void)unused;
     for (unsigned round = 0; round < ROUNDS; round++) {
         random_permute(index, N);
         for (unsigned i = 0; i < N; i++)
@@ -117,12 +105,11 @@ static void *draw(void *to)
     return NULL;
 }
 
-static void threads_draw_others(void **unused)
+TEST(threads_draw_others)
 {
     static uint32_t drawn[8][64];
     pthread_t thread[8];
 
-    (void)unused;
     for (unsigned t = 0; t < 8; t++)
         assert_int_equal(pthread_create(&thread[t], NULL, draw, drawn[t]), 0);
     for (unsigned t = 0; t < 8; t++)
@@ -133,12 +120,11 @@ static void threads_draw_others(void **unused)
 }
 
 /* Each start draws a seed from the kernel; these two are starts of one process. */
-static void starts_differ(void **unused)
+TEST(starts_differ)
 {
     uint32_t first[64], second[64];
     cpu_set_t all, one;
 
-    (void)unused;
     sched_getaffinity(0, sizeof(all), &all);
     CPU_ZERO(&one);
     CPU_SET((unsigned)sched_getcpu(), &one);
@@ -156,19 +142,17 @@ static volatile uint32_t of_handler;
 
 static void handler(int signal)
 {
-    (void)signal;
     of_handler ^= random_below(1u << 16);
     handled++;
 }
 
 /* A handler that interrupts a draw draws too, and neither waits. */
-static void in_a_handler(void **unused)
+TEST(in_a_handler)
 {
     struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
     static uint32_t count[64];
     uint32_t draws = 0;
 
-    (void)unused;
     signal(SIGALRM, handler);
     assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
     while (handled < 200) {
@@ -178,16 +162,4 @@ static void in_a_handler(void **unused)
     setitimer(ITIMER_REAL, &never, NULL);
     signal(SIGALRM, SIG_DFL);
     check_spread(count, 64, draws);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(below_a_bound), cmocka_unit_test(pairs),
-        cmocka_unit_test(permutations),  cmocka_unit_test(permutations_are_even),
-        cmocka_unit_test(in_a_handler),  cmocka_unit_test(threads_draw_others),
-        cmocka_unit_test(starts_differ),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,18 +21,16 @@ static int defer_without_rcu(void *unused)
 {
     struct stook_cache *c = stook_cache_create("early", 64, NULL);
 
-    (void)unused;
     stook_free_rcu(c, NULL); /* that is nothing */
     stook_free_rcu(c, stook_alloc(c, 0));
     return 0;
 }
 
-static void before_it_is_set(void **unused)
+TEST(before_it_is_set)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_TYPESAFE};
     static struct child child;
 
-    (void)unused;
     child_run(&child, defer_without_rcu, NULL);
     assert_true(
         child_died_saying(&child, "cache early: stook_free_rcu() before stook_rcu_set_ops()"));
@@ -42,7 +40,7 @@ static void before_it_is_set(void **unused)
     assert_int_equal(errno, ENOTSUP);
 }
 
-static void set(void **unused)
+TEST(set)
 {
     struct stook_rcu_ops other = ops;
     struct {
@@ -50,7 +48,6 @@ static void set(void **unused)
         long later;
     } longer = {ops, 1};
 
-    (void)unused;
     errno = 0;
     assert_int_equal(stook_rcu_set_ops(NULL), -1);
     assert_int_equal(errno, EINVAL);
@@ -78,9 +75,8 @@ static void set(void **unused)
 
 /* ---- one CPU's sheaf ----------------------------------------------------------------------------- */
 
-static void gather(void **unused)
+TEST_WITH(gather, setup, teardown)
 {
-    (void)unused;
     take(2 * limit);
     defer(limit - 1);
     assert_int_equal(queued, 0);
@@ -99,9 +95,8 @@ static void gather(void **unused)
     assert_null(slot_here()->rcu);
 }
 
-static void barn_refuses(void **unused)
+TEST_WITH(barn_refuses, setup, teardown)
 {
-    (void)unused;
     take(20 * limit);
     cache->nodes[0].barn.full_limit = 0;
     defer(limit);
@@ -110,11 +105,10 @@ static void barn_refuses(void **unused)
     check();
 }
 
-static void barrier_pushes(void **unused)
+TEST_WITH(barrier_pushes, setup, teardown)
 {
     unsigned before = barriers;
 
-    (void)unused;
     take(limit);
     defer(3);
     unchanged(3);
@@ -135,7 +129,6 @@ static void *close_for_a_while(void *unused)
     struct slot *slot = slot_here();
     struct sheaf *main = slot_take(slot);
 
-    (void)unused;
     assert_non_null(main);
     atomic_store(&slot_closed, true);
     usleep(30000);
@@ -143,11 +136,10 @@ static void *close_for_a_while(void *unused)
     return NULL;
 }
 
-static void barrier_waits_for_slots(void **unused)
+TEST_WITH(barrier_waits_for_slots, setup, teardown)
 {
     pthread_t thread;
 
-    (void)unused;
     take(3);
     defer(3);
     assert_int_equal(pthread_create(&thread, NULL, close_for_a_while, NULL), 0);
@@ -159,9 +151,8 @@ static void barrier_waits_for_slots(void **unused)
     check();
 }
 
-static void shrink_pushes(void **unused)
+TEST_WITH(shrink_pushes, setup, teardown)
 {
-    (void)unused;
     take(limit);
     defer(5);
     stook_cache_shrink(cache);
@@ -171,12 +162,11 @@ static void shrink_pushes(void **unused)
     check();
 }
 
-static void destroy_waits(void **unused)
+TEST_WITH(destroy_waits, setup, teardown)
 {
     struct stook_cache *other = cache;
     unsigned before = barriers;
 
-    (void)unused;
     take(limit + 7);
     defer(limit + 7);
     assert_int_equal(queued, 1);
@@ -195,12 +185,11 @@ static void *destroy(void *arg)
     return (void *)(intptr_t)stook_cache_destroy(arg);
 }
 
-static void destroy_waits_elsewhere(void **unused)
+TEST_WITH(destroy_waits_elsewhere, setup, teardown)
 {
     pthread_t thread;
     void *result;
 
-    (void)unused;
     take(limit + 7);
     defer(limit + 7);
     assert_int_equal(pthread_create(&thread, NULL, destroy, cache), 0);
@@ -211,9 +200,8 @@ static void destroy_waits_elsewhere(void **unused)
 }
 
 /* What is out is out; what was deferred comes back all the same, and the cache works on. */
-static void destroy_refuses(void **unused)
+TEST_WITH(destroy_refuses, setup, teardown)
 {
-    (void)unused;
     take(limit + 7);
     defer(limit);
     errno = 0;
@@ -225,11 +213,10 @@ static void destroy_refuses(void **unused)
     check();
 }
 
-static void capacities(void **unused)
+TEST_WITH(capacities, setup, teardown)
 {
     static const unsigned wanted[] = {1, 2, 6, 14, 15, 28, 38, 70, 134, 254, 1000, 1020, 1022, 0};
 
-    (void)unused;
     assert_int_equal(stook_cache_destroy(cache), 0);
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
         for (unsigned flags = 0; flags <= STOOK_CACHE_NOSHEAF; flags += STOOK_CACHE_NOSHEAF) {
@@ -270,7 +257,6 @@ static void slow_call(struct stook_rcu_head *head, void (*func)(struct stook_rcu
 
 static void *defer_a_sheaf(void *unused)
 {
-    (void)unused;
     defer(limit);
     atomic_store(&deferred, true);
     return NULL;
@@ -284,14 +270,13 @@ static void *wait_for_barrier(void *done)
     return NULL;
 }
 
-static void hands(void **unused)
+TEST_WITH(hands, setup, teardown)
 {
     static atomic_bool done;
     pthread_t thread, waiter;
     int status;
     pid_t child;
 
-    (void)unused;
     if (getenv("STOOK_EMULATED"))
         skip(); /* threads and fork */
     take(limit + 2);
@@ -326,14 +311,13 @@ static void hands(void **unused)
 }
 
 /* The child inherits what waits: in the slot, in cells, and in the RCU, which is the test's. */
-static void forked(void **unused)
+TEST_WITH(forked, setup, teardown)
 {
     struct slot *slot;
     struct sheaf *main;
     int status;
     pid_t child;
 
-    (void)unused;
     take(2 * limit);
     defer(limit + 3);
     main = slot_close(percpu_offset(cache->index), &slot, false);
@@ -351,25 +335,4 @@ static void forked(void **unused)
     assert_int_equal(status, 0);
     stook_rcu_barrier();
     check();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_it_is_set),
-        cmocka_unit_test(set),
-        cmocka_unit_test_setup_teardown(gather, setup, teardown),
-        cmocka_unit_test_setup_teardown(barn_refuses, setup, teardown),
-        cmocka_unit_test_setup_teardown(barrier_pushes, setup, teardown),
-        cmocka_unit_test_setup_teardown(barrier_waits_for_slots, setup, teardown),
-        cmocka_unit_test_setup_teardown(shrink_pushes, setup, teardown),
-        cmocka_unit_test_setup_teardown(destroy_waits, setup, teardown),
-        cmocka_unit_test_setup_teardown(destroy_waits_elsewhere, setup, teardown),
-        cmocka_unit_test_setup_teardown(destroy_refuses, setup, teardown),
-        cmocka_unit_test_setup_teardown(capacities, setup, teardown),
-        cmocka_unit_test_setup_teardown(hands, setup, teardown),
-        cmocka_unit_test_setup_teardown(forked, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

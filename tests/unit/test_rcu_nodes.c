@@ -42,9 +42,8 @@ static uint32_t full(unsigned node)
 }
 
 /* All of another node: its barn gets the sheaf as it is. */
-static int another_node(void *unused)
+TEST_IN_CHILD(from_another_node)
 {
-    (void)unused;
     MUST(begin() == 0);
     stook_topology_cpu(CPU_OF_0);
     take(CAPACITY);
@@ -59,9 +58,8 @@ static int another_node(void *unused)
 }
 
 /* Of two nodes: the barn it was filled on gets its own, the others go as any free. */
-static int two_nodes(void *unused)
+TEST_IN_CHILD(from_two_nodes)
 {
-    (void)unused;
     MUST(begin() == 0);
     stook_topology_cpu(CPU_OF_0);
     take(CAPACITY / 3);
@@ -76,11 +74,10 @@ static int two_nodes(void *unused)
 }
 
 /* A node without memory has a barn; objects of its home are its own. */
-static int memoryless(void *unused)
+TEST_IN_CHILD(on_a_memoryless_node)
 {
     unsigned home;
 
-    (void)unused;
     MUST(begin() == 0);
     home = topology.home_of_node[1];
     stook_topology_cpu(CPU_OF_1);
@@ -90,31 +87,4 @@ static int memoryless(void *unused)
     pass();
     MUST(full(1) == 1 && full(home) == 0);
     return end();
-}
-
-static void from_another_node(void **unused)
-{
-    (void)unused;
-    in_child(another_node, NULL);
-}
-
-static void from_two_nodes(void **unused)
-{
-    (void)unused;
-    in_child(two_nodes, NULL);
-}
-
-static void on_a_memoryless_node(void **unused)
-{
-    (void)unused;
-    in_child(memoryless, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(from_another_node),
-                                       cmocka_unit_test(from_two_nodes),
-                                       cmocka_unit_test(on_a_memoryless_node)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

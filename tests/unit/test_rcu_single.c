@@ -16,12 +16,11 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-static void closed_slot(void **unused)
+TEST_WITH(closed_slot, setup, teardown)
 {
     struct slot *slot;
     struct sheaf *main;
 
-    (void)unused;
     take(limit);
     defer(2);
     main = slot_close(percpu_offset(cache->index), &slot, false);
@@ -37,11 +36,10 @@ static void closed_slot(void **unused)
 }
 
 /* Objects of whole pages have no cache, and so no sheaf; in a handler, too. */
-static void whole_pages(void **unused)
+TEST_WITH(whole_pages, setup, teardown)
 {
     unsigned char *object[2];
 
-    (void)unused;
     for (unsigned i = 0; i < 2; i++) {
         assert_non_null(object[i] = stook_kmalloc(100000, 0));
         memset(object[i], 0x5a, 100000);
@@ -62,12 +60,11 @@ static void whole_pages(void **unused)
 }
 
 /* An interrupted owner: slot closed, locks held; the sheaf that fills is handed over when it leaves. */
-static void handler(void **unused)
+TEST_WITH(handler, setup, teardown)
 {
     struct slot *slot;
     struct sheaf *main;
 
-    (void)unused;
     take(3 * limit);
     defer(limit - 1);
     context_enter();
@@ -104,9 +101,8 @@ static void calling(struct stook_rcu_head *head, void (*func)(struct stook_rcu_h
     inside--;
 }
 
-static void call_is_interrupted(void **unused)
+TEST_WITH(call_is_interrupted, setup, teardown)
 {
-    (void)unused;
     take(3 * limit);
     rcu_ops.call = calling;
     defer(limit);
@@ -138,9 +134,8 @@ static void drop_memory(void)
 }
 
 /* A full sheaf of the barn is emptied into the slabs, and serves. */
-static void a_full_sheaf_serves(void **unused)
+TEST_WITH(a_full_sheaf_serves, setup, teardown)
 {
-    (void)unused;
     take(4 * CAPACITY);
     while (held > 0)
         stook_free(cache, objects[--held]);
@@ -190,11 +185,10 @@ static int exhaust(void *arg)
     return teardown(NULL);
 }
 
-static void exhausted(void **unused)
+TEST(exhausted)
 {
     static struct child child;
 
-    (void)unused;
     child_run(&child, exhaust, NULL);
     assert_true(child_passed(&child));
     child_run(&child, exhaust, &child);
@@ -228,11 +222,10 @@ static int exhaust_memory(void *arg)
     return stook_cache_destroy(cache);
 }
 
-static void exhausted_memory(void **unused)
+TEST(exhausted_memory)
 {
     static struct child child;
 
-    (void)unused;
     if (getenv("STOOK_EMULATED"))
         skip();
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -246,17 +239,7 @@ static void exhausted_memory(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(closed_slot, setup, teardown),
-        cmocka_unit_test_setup_teardown(whole_pages, setup, teardown),
-        cmocka_unit_test_setup_teardown(handler, setup, teardown),
-        cmocka_unit_test_setup_teardown(call_is_interrupted, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_full_sheaf_serves, setup, teardown),
-        cmocka_unit_test(exhausted),
-        cmocka_unit_test(exhausted_memory),
-    };
-
     if (stook_rcu_set_ops(&ops) != 0)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -13,19 +13,17 @@ static unsigned constructed, destructed;
 
 static void construct(void *object, void *arg)
 {
-    (void)arg;
     *(uint64_t *)object = 0x7e57ab1e;
     constructed++;
 }
 
 static void destruct(void *object, void *arg)
 {
-    (void)arg;
     assert_int_equal(*(uint64_t *)object, 0x7e57ab1e);
     destructed++;
 }
 
-static void type_stable(void **unused)
+TEST_WITH(type_stable, setup, teardown)
 {
     struct stook_cache_args args = {
         .size = sizeof(args), .ctor = construct, .dtor = destruct, .flags = STOOK_CACHE_TYPESAFE};
@@ -34,7 +32,6 @@ static void type_stable(void **unused)
     static uint64_t *list[2000];
     unsigned n = sizeof(list) / sizeof(list[0]), before = barriers;
 
-    (void)unused;
     constructed = destructed = 0;
     args.flags |= STOOK_CACHE_LINK_INSIDE;
     assert_null(stook_cache_create("stable", 1000, &args));
@@ -70,11 +67,10 @@ static void type_stable(void **unused)
 }
 
 /* Free objects of a type-stable cache are never written to, whatever their size. */
-static void type_stable_is_left_alone(void **unused)
+TEST_WITH(type_stable_is_left_alone, setup, teardown)
 {
     static const size_t sizes[] = {8, 16, 24, 40, 48, 100, 3000};
 
-    (void)unused;
     assert_int_equal(stook_cache_destroy(cache), 0);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         cache = make(sizes[i], 0, STOOK_CACHE_TYPESAFE);
@@ -102,12 +98,7 @@ static void type_stable_is_left_alone(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(type_stable, setup, teardown),
-        cmocka_unit_test_setup_teardown(type_stable_is_left_alone, setup, teardown),
-    };
-
     if (stook_rcu_set_ops(&ops) != 0)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

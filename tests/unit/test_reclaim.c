@@ -11,27 +11,19 @@
 #include "sheaf/sheaf.h"
 #include "slab/slab.h"
 #include "support/check.h"
-#include "support/child.h"
+#include "support/environment.h"
+#include "support/test.h"
 
 #include <stook/pool.h>
 #include <stook/reclaim.h>
 #include <stook/sheaf.h>
 #include <stook/stook.h>
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { SIZE = 30000, MOST = 40000 };
 
@@ -75,7 +67,6 @@ static int setup(void **unused)
 {
     struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = 64};
 
-    (void)unused;
     filler = stook_cache_create("filler", SIZE, &args);
     cache = stook_cache_create("reclaims", SIZE, NULL);
     return filler && cache ? 0 : -1;
@@ -83,7 +74,6 @@ static int setup(void **unused)
 
 static int teardown(void **unused)
 {
-    (void)unused;
     free_held(0);
     check_all(NULL, 0);
     for (unsigned i = 0; i < STOOK_RECLAIM_MAX; i++)
@@ -118,12 +108,11 @@ static size_t give(size_t wanted, void *arg)
     return shelf->says ? shelf->says : bytes;
 }
 
-static void only_who_waits(void **unused)
+TEST_WITH(only_who_waits, setup, teardown)
 {
     struct shelf shelf = {.frees = 20};
     void *objects[4];
 
-    (void)unused;
     exhaust();
     assert_int_equal(stook_reclaim_register(give, &shelf), 0);
     errno = 0;
@@ -147,14 +136,13 @@ static void only_who_waits(void **unused)
     assert_int_equal(stook_reclaim_unregister(give, &shelf), 0);
 }
 
-static void bulk_and_sheaves(void **unused)
+TEST_WITH(bulk_and_sheaves, setup, teardown)
 {
     struct shelf shelf = {.frees = 100};
     struct stook_sheaf *sheaf;
     void *objects[60];
     unsigned calls;
 
-    (void)unused;
     exhaust();
     assert_int_equal(stook_reclaim_register(give, &shelf), 0);
     assert_int_equal(stook_alloc_bulk(cache, 0, 60, objects), 0);
@@ -185,11 +173,10 @@ static void bulk_and_sheaves(void **unused)
     assert_int_equal(stook_reclaim_unregister(give, &shelf), 0);
 }
 
-static void bounded(void **unused)
+TEST_WITH(bounded, setup, teardown)
 {
     struct shelf liar = {.says = 1 << 20}, none = {0}, good = {0};
 
-    (void)unused;
     exhaust();
     assert_int_equal(stook_reclaim_register(give, &none), 0);
     errno = 0;
@@ -211,13 +198,12 @@ static void bounded(void **unused)
 }
 
 /* Objects in sheaves of another cache are the library's own to give: no callback is needed. */
-static void own_first(void **unused)
+TEST_WITH(own_first, setup, teardown)
 {
     struct stook_sheaf *sheaf = stook_sheaf_prefill(filler, 0, 1); /* its class keeps a slab */
     struct shelf shelf = {.frees = 20};
     struct check_counts counts;
 
-    (void)unused;
     exhaust();
     assert_int_equal(stook_reclaim_register(give, &shelf), 0);
     free_held(nheld - 40);
@@ -244,7 +230,6 @@ static size_t busy(size_t wanted, void *arg)
     void *object;
     int null;
 
-    (void)wanted;
     calls++;
     assert_int_equal(depth++, 0); /* what it allocates does not reclaim */
     errno = 0;
@@ -271,11 +256,10 @@ static size_t busy(size_t wanted, void *arg)
     return 1;
 }
 
-static void anything_but_recursion(void **unused)
+TEST_WITH(anything_but_recursion, setup, teardown)
 {
     struct shelf shelf = {0};
 
-    (void)unused;
     exhaust();
     calls = 0;
     assert_int_equal(stook_reclaim_register(busy, &shelf), 0);
@@ -293,7 +277,6 @@ static size_t waits_for_a_pool(size_t wanted, void *arg)
     struct stook_pool *pool = arg;
     void *object = stook_pool_alloc(pool, STOOK_WAIT);
 
-    (void)wanted;
     calls++;
     assert_non_null(object); /* the reserve */
     errno = 0;
@@ -303,11 +286,10 @@ static size_t waits_for_a_pool(size_t wanted, void *arg)
     return 0;
 }
 
-static void pools_in_callbacks(void **unused)
+TEST_WITH(pools_in_callbacks, setup, teardown)
 {
     struct stook_pool *pool = stook_pool_create(cache, 1);
 
-    (void)unused;
     calls = 0;
     exhaust();
     assert_int_equal(stook_reclaim_register(waits_for_a_pool, pool), 0);
@@ -322,8 +304,6 @@ static unsigned destroyed;
 
 static void destroy(void *object, void *arg)
 {
-    (void)arg;
-    (void)object;
     destroyed++;
     if (reclaim_inside == RECLAIM_DRAINING) {
         void *other = stook_alloc(cache, STOOK_WAIT);
@@ -333,14 +313,13 @@ static void destroy(void *object, void *arg)
     }
 }
 
-static void destructors(void **unused)
+TEST_WITH(destructors, setup, teardown)
 {
     struct stook_cache_args args = {.size = sizeof(args), .dtor = destroy};
     struct stook_cache *nested = stook_cache_create("nested", 2000, &args);
     struct shelf shelf = {.frees = 40};
     void *objects[40];
 
-    (void)unused;
     assert_int_equal(stook_alloc_bulk(nested, 0, 40, objects), 0);
     exhaust();
     stook_free_bulk(nested, 40, objects);
@@ -355,11 +334,10 @@ static void destructors(void **unused)
 
 /* ---- the list ------------------------------------------------------------------------------- */
 
-static void list(void **unused)
+TEST_WITH(list, setup, teardown)
 {
     static struct shelf shelves[STOOK_RECLAIM_MAX + 1];
 
-    (void)unused;
     errno = 0;
     assert_int_equal(stook_reclaim_register(NULL, NULL), -1);
     assert_int_equal(errno, EINVAL);
@@ -398,8 +376,6 @@ static atomic_uint stage, ended;
 
 static size_t slow(size_t wanted, void *arg)
 {
-    (void)arg;
-    (void)wanted;
     atomic_fetch_add(&stage, 1);
     while (atomic_load(&stage) < 3)
         sched_yield();
@@ -421,20 +397,18 @@ static void *allocate(void *got)
 
 static int unregister_in_child(void *arg)
 {
-    (void)arg;
     if (!callbacks.entry[0].fn || callbacks.entry[0].running != 0)
         return 1;
     return stook_reclaim_unregister(slow, NULL) == 0 ? 0 : 2; /* does not wait */
 }
 
 /* Two threads are in it at once; it is over for both when unregister returns. */
-static void unregister_waits(void **unused)
+TEST_WITH(unregister_waits, setup, teardown)
 {
     static void *got[2][MOST];
     pthread_t threads[2];
     struct child child;
 
-    (void)unused;
     exhaust();
     atomic_store(&stage, 0);
     atomic_store(&ended, 0);
@@ -459,7 +433,6 @@ static size_t forks(size_t wanted, void *arg);
 
 static int child_of_callback(void *arg)
 {
-    (void)arg;
     if (callbacks.entry[0].running != 1 || stook_alloc(cache, 0))
         return 1;
     free_held(nheld - 100);
@@ -473,8 +446,6 @@ static size_t forks(size_t wanted, void *arg)
 {
     struct child child;
 
-    (void)arg;
-    (void)wanted;
     calls++;
     child_run(&child, child_of_callback, NULL);
     assert_true(child_passed(&child));
@@ -483,17 +454,15 @@ static size_t forks(size_t wanted, void *arg)
 
 static void *forking(void *unused)
 {
-    (void)unused;
     assert_null(stook_alloc(cache, 0));
     return NULL;
 }
 
 /* With one thread and with two: fork takes locks then. */
-static void fork_in_callback(void **unused)
+TEST_WITH(fork_in_callback, setup, teardown)
 {
     pthread_t thread;
 
-    (void)unused;
     calls = 0;
     exhaust();
     assert_int_equal(stook_reclaim_register(forks, NULL), 0);
@@ -504,25 +473,4 @@ static void fork_in_callback(void **unused)
     assert_int_equal(stook_reclaim_unregister(forks, NULL), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(only_who_waits, setup, teardown),
-        cmocka_unit_test_setup_teardown(bulk_and_sheaves, setup, teardown),
-        cmocka_unit_test_setup_teardown(bounded, setup, teardown),
-        cmocka_unit_test_setup_teardown(own_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(anything_but_recursion, setup, teardown),
-        cmocka_unit_test_setup_teardown(pools_in_callbacks, setup, teardown),
-        cmocka_unit_test_setup_teardown(destructors, setup, teardown),
-        cmocka_unit_test_setup_teardown(list, setup, teardown),
-        cmocka_unit_test_setup_teardown(fork_in_callback, setup, teardown),
-        cmocka_unit_test_setup_teardown(unregister_waits, setup, teardown),
-    };
-
-    if (!getenv("STOOK_ARENA")) { /* read before main(): once more, with little */
-        setenv("STOOK_ARENA", "32M", 1);
-        execl("/proc/self/exe", "test_reclaim", NULL);
-        return 1;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_WITH_SETTING("STOOK_ARENA", "32M")

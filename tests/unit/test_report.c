@@ -1,28 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/report.h"
 
-#include "support/child.h"
+#include "support/test.h"
 
-#include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 static int fatal(void *unused)
 {
-    (void)unused;
     report_fatal("number %d of %s", 42, "many");
 }
 
 static int warn_keeps_errno(void *unused)
 {
-    (void)unused;
     errno = 17;
     close(STDERR_FILENO); /* the write fails */
     report_warn("nobody reads this");
@@ -33,7 +24,6 @@ static int warn_too_long(void *unused)
 {
     static char text[2000];
 
-    (void)unused;
     memset(text, 'x', sizeof(text) - 1);
     report_warn("%s", text);
     return 0;
@@ -43,16 +33,14 @@ static int assertion(void *unused)
 {
     volatile int one = 1;
 
-    (void)unused;
     STOOK_ASSERT(one == 2);
     return 0;
 }
 
-static void messages(void **unused)
+TEST(messages)
 {
     struct child child;
 
-    (void)unused;
     child_run(&child, fatal, NULL);
     assert_true(child_died_saying(&child, "stook: number 42 of many\n"));
     child_run(&child, warn_keeps_errno, NULL);
@@ -70,7 +58,7 @@ static void messages(void **unused)
 #endif
 }
 
-static void writes_all_of_it(void **unused)
+TEST(writes_all_of_it)
 {
     static char out[100000], in[100000];
     size_t got = 0;
@@ -78,7 +66,6 @@ static void writes_all_of_it(void **unused)
     int pipes[2];
     pid_t pid;
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(out); i++)
         out[i] = (char)(i * 7);
     assert_int_equal(pipe(pipes), 0);
@@ -96,14 +83,4 @@ static void writes_all_of_it(void **unused)
     errno = 0;
     assert_int_equal(report_write(pipes[0], out, 1), -1);
     assert_int_equal(errno, EBADF);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages),
-        cmocka_unit_test(writes_all_of_it),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

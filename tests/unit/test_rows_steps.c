@@ -8,12 +8,7 @@
  * the other must be found out.
  */
 #include "support/percpu_fixture.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #if (defined(__x86_64__) || defined(__aarch64__)) && STOOK_RSEQ
 #include "site/rows_two.h"
@@ -43,20 +38,17 @@ static int (*const ops[OPS])(void) = {op_add_two, op_torn};
 
 static void other(int signal)
 {
-    (void)signal;
     rows_add_two(pairs, ROWS_LARGE, OTHER, OTHER_BYTES);
 }
 
 static void help(unsigned event)
 {
-    (void)event;
     fixture_pin(fixture_cpu[0]);
     other(0);
 }
 
 static void prepare(unsigned op)
 {
-    (void)op;
     memset(rows_memory(pairs, ROWS_LARGE), 0, rows_size(ROWS_LARGE));
     fixture_pin(fixture_cpu[0]);
 }
@@ -88,11 +80,10 @@ static void all(void)
         steps_through(op, ops[op], false);
 }
 
-static void test_every_instruction(void **state)
+TEST(test_every_instruction)
 {
     static const struct steps_test test = {EVENTS, all, other, help, prepare, alone, judge};
 
-    (void)state;
     if (!percpu.rseq)
         skip();
     counts = steps_memory(OPS * sizeof(*counts));
@@ -108,9 +99,8 @@ static void test_every_instruction(void **state)
 }
 
 /* A thread that is not registered leaves the section at once. */
-static void test_unregistered(void **state)
+TEST(test_unregistered)
 {
-    (void)state;
     bool done = false;
 
     if (!percpu.rseq)
@@ -132,13 +122,8 @@ static void test_unregistered(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_instruction),
-        cmocka_unit_test(test_unregistered),
-    };
-
     fixture_start();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }
 #else
 int main(void)

@@ -10,19 +10,13 @@
 
 #include "support/check.h"
 #include "support/environment.h"
+#include "support/test.h"
 
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { DRAWS = 200000, OBJECTS = 120000, SIZE = 64 };
 
@@ -46,12 +40,11 @@ static void check_share(const char *what, uint64_t count, uint64_t n, double p)
                  (unsigned long long)count, (unsigned long long)n, wanted);
 }
 
-static void test_distances_are_exponential(void **unused)
+TEST(test_distances_are_exponential)
 {
     static const double share[] = {0.367879, 0.135335, 0.049787}; /* beyond one, two, three means */
     static const uint64_t means[] = {1000, 1 << 20, (uint64_t)1 << 40};
 
-    (void)unused;
     assert_true(sample_distance(1, 0) > 1);
     assert_true(sample_distance(1 << 20, UINT64_MAX) <= 1 + (1 << 4));
     assert_true(sample_distance(1 << 20, 0) <= (uint64_t)45 << 20);
@@ -92,9 +85,8 @@ static double certainty(double x)
 }
 
 /* Of bytes that are certain, of an object far below the mean, and of what lies between. */
-static void test_weights(void **unused)
+TEST(test_weights)
 {
-    (void)unused;
     for (double size = 1; size < 1e9; size = size * 1.37 + 1)
         for (double mean = 1; mean < 1e12; mean *= 3.1) {
             double bytes = (double)(uint64_t)size, every = (double)(uint64_t)mean;
@@ -112,12 +104,11 @@ static bool sampled(uint64_t size)
 }
 
 /* Whatever came before. */
-static void test_each_allocation_has_its_chance(void **unused)
+TEST(test_each_allocation_has_its_chance)
 {
     static const unsigned means[] = {1, 4, 1000};
     static const double share[] = {1 - 0.367879, 1 - 0.778801, 1 - 0.999000};
 
-    (void)unused;
     for (unsigned m = 0; m < 3; m++) {
         uint64_t samples = 0, neighbours = 0, pairs = 0;
         bool before = false;
@@ -136,7 +127,7 @@ static void test_each_allocation_has_its_chance(void **unused)
 }
 
 /* Sizes that are mixed, of two lines: each line's samples stand for all allocations of each size. */
-static void test_two_lines(void **unused)
+TEST(test_two_lines)
 {
     static const uint64_t sizes[] = {1, 100, 3000, 70000, 1 << 20};
     static const uint64_t mean[SAMPLE_LINES] = {40000, 9000};
@@ -144,7 +135,6 @@ static void test_two_lines(void **unused)
     double stood[SAMPLE_LINES][SIZES] = {{0}}, weight[SAMPLE_LINES][SIZES] = {{0}};
     uint64_t came[SIZES] = {0};
 
-    (void)unused;
     for (enum sample_line line = 0; line < SAMPLE_LINES; line++)
         sample_begin(line, mean[line]);
     for (int i = 0; i < TURNS; i++) {
@@ -173,12 +163,11 @@ static void test_two_lines(void **unused)
 }
 
 /* The first samples of eight children of one parent are not the same. */
-static void test_children_differ(void **unused)
+TEST(test_children_differ)
 {
     int64_t first[8];
     int ends[2], same = 0;
 
-    (void)unused;
     sample_begin(SAMPLE_GUARD, (uint64_t)1 << 30);
     (void)sampled(1);
     assert_true(sample_left > 0);
@@ -205,13 +194,12 @@ static bool closed(const struct stook_cache *cache)
 
 /* No allocation is counted before something is sampled.  Then typed caches are closed, those of before and those to
  * come; and of kmalloc's caches, which stay open, each allocation is counted. */
-static void test_the_door(void **unused)
+TEST(test_the_door)
 {
     struct stook_cache *before = stook_cache_create("before", SIZE, NULL), *after;
     void *object = stook_kmalloc(SIZE, STOOK_WAIT), *typed = stook_alloc(before, STOOK_WAIT);
     int64_t left = sample_left;
 
-    (void)unused;
     for (int i = 0; i < 1000; i++) {
         stook_free_any(stook_kmalloc(SIZE, STOOK_WAIT));
         stook_free(before, stook_alloc(before, STOOK_WAIT));
@@ -245,18 +233,4 @@ static void test_the_door(void **unused)
     assert_int_equal(stook_cache_destroy(after), 0);
 }
 
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distances_are_exponential),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_each_allocation_has_its_chance),
-        cmocka_unit_test(test_two_lines),
-        cmocka_unit_test(test_children_differ),
-        cmocka_unit_test(test_the_door),
-    };
-
-    (void)argc;
-    environment_need("STOOK_SAMPLE", "0", argv);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_WITH_SETTING("STOOK_SAMPLE", "0")

@@ -12,18 +12,13 @@
 #include "sample/sites.h"
 
 #include "support/check.h"
+#include "support/test.h"
 #include "watch/stats.h"
 
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MEAN = 16 << 10, KEPT = 300000, SIZE = 64 };
 
@@ -97,7 +92,7 @@ static void free_kept(void)
 }
 
 /* Patterns of objects that are kept and others that are freed between them, by their order. */
-static void test_what_is_in_use(void **unused)
+TEST(test_what_is_in_use)
 {
     static const struct {
         const char *name;
@@ -112,7 +107,6 @@ static void test_what_is_in_use(void **unused)
                     {"bursts around each hundredth", 100, 300, false}};
     double weight = sample_weight(SIZE, MEAN);
 
-    (void)unused;
     for (size_t p = 0; p < sizeof(patterns) / sizeof(patterns[0]); p++) {
         struct sums before = sums("kmalloc-64"), after;
         void *others[300];
@@ -140,11 +134,10 @@ static void test_what_is_in_use(void **unused)
 }
 
 /* Samples are objects like others: as large as their cache's, known to stook_cache_of(), resized in place. */
-static void test_samples_are_objects(void **unused)
+TEST(test_samples_are_objects)
 {
     uint64_t shadows = 0;
 
-    (void)unused;
     for (int i = 0; i < 20000; i++) {
         size_t size = 1 + (size_t)i % 3000;
         unsigned char *object = stook_kmalloc(size, STOOK_ZERO);
@@ -167,17 +160,15 @@ static void test_samples_are_objects(void **unused)
 
 static void *free_all(void *unused)
 {
-    (void)unused;
     free_kept();
     return NULL;
 }
 
-static void test_another_thread_frees(void **unused)
+TEST(test_another_thread_frees)
 {
     struct sums sum;
     pthread_t thread;
 
-    (void)unused;
     for (int i = 0; i < KEPT; i++)
         kept[i] = take(SIZE);
     assert_int_equal(pthread_create(&thread, NULL, free_all, NULL), 0);
@@ -186,12 +177,11 @@ static void test_another_thread_frees(void **unused)
     assert_int_equal(sum.samples, sum.gone);
 }
 
-static void test_large_objects(void **unused)
+TEST(test_large_objects)
 {
     double weight = sample_weight(20 << 10, MEAN);
     struct sums sum;
 
-    (void)unused;
     for (int i = 0; i < 2000; i++)
         kept[i] = take(20 << 10);
     sum = sums("large");
@@ -209,50 +199,9 @@ static void test_large_objects(void **unused)
     assert_int_equal(atomic_load(&large_samples_live), 0);
 }
 
-/* Of these, only allocations are known. */
-static void test_typed_caches(void **unused)
-{
-    struct stook_cache *cache = stook_cache_create("typed", SIZE, NULL);
-    struct sums sum;
-
-    (void)unused;
-    for (int i = 0; i < KEPT; i++)
-        kept[i] = stook_alloc(cache, STOOK_WAIT);
-    sum = sums("typed");
-    check_near("a typed cache", sum.came, KEPT, sample_weight(SIZE, MEAN));
-    for (int i = 0; i < KEPT; i++)
-        stook_free(cache, kept[i]);
-    sum = sums("typed");
-    assert_int_equal(sum.gone, 0);
-    assert_int_equal(stook_cache_destroy(cache), 0);
-}
-
-/* Switched off, none comes, and those there were are still known when they go. */
-static void test_off(void **unused)
-{
-    struct sums before, after;
-
-    (void)unused;
-    for (int i = 0; i < KEPT; i++)
-        kept[i] = take(SIZE);
-    before = sums("kmalloc-64");
-    assert_true(before.samples > before.gone);
-    shadow_begin(0);
-    stook_kmalloc_doors();
-    for (int i = 0; i < KEPT; i++)
-        stook_free_any(take(SIZE));
-    free_kept();
-    for (int i = 0; i < KEPT; i++)
-        kept[i] = take(SIZE);
-    free_kept();
-    after = sums("kmalloc-64");
-    assert_int_equal(after.samples, before.samples);
-    assert_int_equal(after.samples, after.gone);
-}
-
 /* A move ends one sample and begins another.  Until it is done nothing has become of the first: where it fails, the
  * sample stays.  */
-static void test_a_move(void **unused)
+TEST(test_a_move)
 {
     size_t large = (size_t)64 << 20;
     struct sums before = sums("large"), after;
@@ -260,7 +209,6 @@ static void test_a_move(void **unused)
     void *object = stook_kmalloc(large, STOOK_WAIT), *next = stook_kmalloc(large, STOOK_WAIT);
     struct large_sample sample;
 
-    (void)unused;
     assert_non_null(object);
     assert_non_null(next); /* so that it cannot grow where it is */
     assert_int_equal(atomic_load(&large_samples_live), live + 2);
@@ -286,9 +234,47 @@ static void test_a_move(void **unused)
     assert_int_equal(atomic_load(&large_samples_live), live);
 }
 
+/* Of these, only allocations are known. */
+TEST(test_typed_caches)
+{
+    struct stook_cache *cache = stook_cache_create("typed", SIZE, NULL);
+    struct sums sum;
+
+    for (int i = 0; i < KEPT; i++)
+        kept[i] = stook_alloc(cache, STOOK_WAIT);
+    sum = sums("typed");
+    check_near("a typed cache", sum.came, KEPT, sample_weight(SIZE, MEAN));
+    for (int i = 0; i < KEPT; i++)
+        stook_free(cache, kept[i]);
+    sum = sums("typed");
+    assert_int_equal(sum.gone, 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+/* Switched off, none comes, and those there were are still known when they go. */
+TEST(test_off)
+{
+    struct sums before, after;
+
+    for (int i = 0; i < KEPT; i++)
+        kept[i] = take(SIZE);
+    before = sums("kmalloc-64");
+    assert_true(before.samples > before.gone);
+    shadow_begin(0);
+    stook_kmalloc_doors();
+    for (int i = 0; i < KEPT; i++)
+        stook_free_any(take(SIZE));
+    free_kept();
+    for (int i = 0; i < KEPT; i++)
+        kept[i] = take(SIZE);
+    free_kept();
+    after = sums("kmalloc-64");
+    assert_int_equal(after.samples, before.samples);
+    assert_int_equal(after.samples, after.gone);
+}
+
 static int setup(void **unused)
 {
-    (void)unused;
     shadow_begin(MEAN);
     stook_kmalloc_doors();
     return 0;
@@ -296,15 +282,5 @@ static int setup(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_in_use),
-        cmocka_unit_test(test_samples_are_objects),
-        cmocka_unit_test(test_another_thread_frees),
-        cmocka_unit_test(test_large_objects),
-        cmocka_unit_test(test_a_move),
-        cmocka_unit_test(test_typed_caches),
-        cmocka_unit_test(test_off),
-    };
-
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return tests_run(setup, NULL);
 }

@@ -9,6 +9,7 @@
 #include "sample/shadow.h"
 
 #include "support/check.h"
+#include "support/test.h"
 
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
@@ -16,15 +17,7 @@
 #include <stook/trace.h>
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { MEAN = 4 << 10, SIZE = 64, KEPT = 100000, TRACED = 10000, ROUNDS = 10 };
 
@@ -78,9 +71,8 @@ static void let_go(int from, int to)
 }
 
 /* However often memory is allocated and freed, what is in use is what was not freed. */
-static void in_use_does_not_grow(void **unused)
+TEST(in_use_does_not_grow)
 {
-    (void)unused;
     for (int round = 0; round < ROUNDS; round++) {
         keep(0, KEPT);
         check_live("all", KEPT);
@@ -90,12 +82,11 @@ static void in_use_does_not_grow(void **unused)
 }
 
 /* Sites of both kinds do not count an object twice. */
-static void traced_for_a_while(void **unused)
+TEST(traced_for_a_while)
 {
     char path[] = "/tmp/test_samples_closed.XXXXXX";
     int fd = mkstemp(path);
 
-    (void)unused;
     assert_true(fd >= 0 && close(fd) == 0);
     keep(0, KEPT);
     assert_int_equal(stook_trace_start(path, STOOK_TRACE_LIMIT), 0);
@@ -111,7 +102,6 @@ static void traced_for_a_while(void **unused)
 
 static int setup(void **unused)
 {
-    (void)unused;
     shadow_begin(MEAN);
     stook_kmalloc_doors();
     return 0;
@@ -119,10 +109,5 @@ static int setup(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_use_does_not_grow),
-        cmocka_unit_test(traced_for_a_while),
-    };
-
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return tests_run(setup, NULL);
 }

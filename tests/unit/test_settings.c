@@ -7,25 +7,18 @@
 
 #include "base/parse.h"
 #include "os/topology.h"
-#include "support/child.h"
+#include "support/must.h"
+#include "support/test.h"
 
 #include <stook/stat.h>
 #include <stook/trace.h>
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- texts ------------------------------------------------------------------------------------ */
 
-static void sizes(void **unused)
+TEST(sizes)
 {
     static const struct {
         const char *text;
@@ -55,7 +48,6 @@ static void sizes(void **unused)
                                       "99999999999999999999999"};
     size_t size;
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         assert_true(parse_size(good[i].text, &size));
         assert_int_equal(size, good[i].size);
@@ -67,13 +59,12 @@ static void sizes(void **unused)
     }
 }
 
-static void numbers(void **unused)
+TEST(numbers)
 {
     static const char *const bad[] = {
         "", "0x", "x1", "-1", "+1", " 1", "1 ", "1K", "12g", "0xg", "18446744073709551616"};
     size_t number = 1;
 
-    (void)unused;
     assert_true(parse_number("0", &number) && number == 0);
     assert_true(parse_number("010", &number) && number == 10);
     assert_true(parse_number("0xfF", &number) && number == 255);
@@ -83,12 +74,11 @@ static void numbers(void **unused)
             fail_msg("\"%s\" passed as a number", bad[i]);
 }
 
-static void signals(void **unused)
+TEST(signals)
 {
     static const char *const bad[] = {"",        "SIG", "usr2", "KILL", "9",
                                       "SIGSTOP", "0",   "65",   "-1",   "USR2 "};
 
-    (void)unused;
     assert_int_equal(parse_signal("USR2"), SIGUSR2);
     assert_int_equal(parse_signal("SIGVTALRM"), SIGVTALRM);
     assert_int_equal(parse_signal("34"), 34);
@@ -98,7 +88,7 @@ static void signals(void **unused)
     assert_int_equal(parse_signal("19"), 0); /* SIGSTOP */
 }
 
-static void types(void **unused)
+TEST(types)
 {
     static const struct {
         enum setting_id id;
@@ -155,7 +145,6 @@ static void types(void **unused)
         {SETTING_TRACE, "any, text", 0},
     };
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         size_t number = 17;
         bool good = setting_check(cases[i].id, cases[i].text, &number);
@@ -166,11 +155,10 @@ static void types(void **unused)
 
 /* ---- the table -------------------------------------------------------------------------------- */
 
-static void every_row(void **unused)
+TEST(every_row)
 {
     char accepted[SETTING_ACCEPTED_MAX];
 
-    (void)unused;
     for (unsigned i = 0; i < SETTINGS; i++) {
         enum setting_id id = (enum setting_id)i;
         const char *name = setting_name(id);
@@ -188,12 +176,11 @@ static void every_row(void **unused)
     }
 }
 
-static void same_as_elsewhere(void **unused)
+TEST(same_as_elsewhere)
 {
     char accepted[SETTING_ACCEPTED_MAX];
     size_t number;
 
-    (void)unused;
     setting_accepted(SETTING_PERTURB, accepted);
     assert_string_equal(accepted, "a byte from 0 to 255");
     assert_true(setting_initial_number(SETTING_TRACE_LIMIT) == STOOK_TRACE_LIMIT);
@@ -230,14 +217,6 @@ static const char *said_by(struct reading reading)
     return child.error;
 }
 
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
-
 static int all_defaults(void)
 {
     for (unsigned i = 0; i < SETTINGS; i++) {
@@ -259,9 +238,8 @@ static int looks_good(void)
     return 0;
 }
 
-static void values(void **unused)
+TEST(values)
 {
-    (void)unused;
     assert_string_equal(said_by((struct reading){.look = all_defaults}), "");
     /* The first of two counts, as getenv() finds it; nothing is as if it were not set. */
     assert_string_equal(
@@ -279,9 +257,8 @@ static int raised(void)
     return all_defaults();
 }
 
-static void raised_privileges(void **unused)
+TEST(raised_privileges)
 {
-    (void)unused;
     assert_string_equal(said_by((struct reading){{"STOOK_RESERVE=bad", "STOOK_TAGS=1",
                                                   "STOOK_RESEVE=1", "MALLOC_PERTURB_=3"},
                                                  .secure = true,
@@ -300,9 +277,8 @@ static int looks_refused(void)
     return 0;
 }
 
-static void refusals(void **unused)
+TEST(refusals)
 {
-    (void)unused;
     assert_string_equal(
         said_by((struct reading){{"STOOK_RESERVE=much", "STOOK_LIMIT=0", "STOOK_MODE=lockd",
                                   "STOOK_ISOLATED_CPUS=1-", "STOOK_TRACE_LIMIT=1K"},
@@ -326,9 +302,8 @@ static int refuses(void)
     return 0;
 }
 
-static void refused_by_its_user(void **unused)
+TEST(refused_by_its_user)
 {
-    (void)unused;
     assert_string_equal(said_by((struct reading){{"STOOK_TRACE=x"}, .look = refuses}),
                         "stook: STOOK_TRACE=x is ignored: it is odd; it counts as not set\n");
 }
@@ -350,9 +325,8 @@ static int only_reserve(void)
     return 0;
 }
 
-static void unknown_names(void **unused)
+TEST(unknown_names)
 {
-    (void)unused;
     assert_string_equal(
         said_by(
             (struct reading){{"STOOK_RESEVE=1", "STOOK_LOG=2", "STOOK_CACHEMAX=3", "STOOK_TEST_X=1",
@@ -382,26 +356,11 @@ static int simulates(void)
     return 0;
 }
 
-static void simulations(void **unused)
+TEST(simulations)
 {
-    (void)unused;
     assert_string_equal(
         said_by((struct reading){{"STOOK_RESERVE=3M", "STOOK_TAGS=1", "STOOK_DEBUG=F",
                                   "STOOK_ARENA=64M", "STOOK_MODE=locked", "STOOK_TRACE=t"},
                                  .look = simulates}),
         "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),         cmocka_unit_test(numbers),
-        cmocka_unit_test(signals),       cmocka_unit_test(types),
-        cmocka_unit_test(every_row),     cmocka_unit_test(same_as_elsewhere),
-        cmocka_unit_test(values),        cmocka_unit_test(raised_privileges),
-        cmocka_unit_test(refusals),      cmocka_unit_test(refused_by_its_user),
-        cmocka_unit_test(unknown_names), cmocka_unit_test(simulations),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,21 +4,13 @@
 #include "slab/node.h"
 #include "slab/slab.h"
 #include "support/check.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 /* Every capacity finds a class that holds it, and comes from the library's own zones. */
-static void every_capacity(void **unused)
+TEST(every_capacity)
 {
-    (void)unused;
     for (unsigned capacity = 1; capacity <= STOOK_SHEAF_CAPACITY_MAX; capacity++) {
         struct sheaf *sheaf = sheaf_alloc(capacity, 0, false);
         size_t bytes = sizeof(*sheaf) + capacity * sizeof(void *), room;
@@ -40,13 +32,12 @@ static void every_capacity(void **unused)
     check_all(NULL, 0);
 }
 
-static void flush_returns_objects(void **unused)
+TEST(flush_returns_objects)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
     struct stook_cache *cache = stook_cache_create("sheaf", 100, &args);
     struct sheaf *sheaf = sheaf_alloc(50, 0, false);
 
-    (void)unused;
     assert_true(cache && sheaf);
     sheaf->size = node_take(cache, 0, sheaf->object, 50, 50, false);
     assert_int_equal(sheaf->size, 50);
@@ -58,14 +49,4 @@ static void flush_returns_objects(void **unused)
     assert_int_equal(errno, 17);
     check_all(NULL, 0);
     assert_int_equal(stook_cache_destroy(cache), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_capacity),
-        cmocka_unit_test(flush_returns_objects),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

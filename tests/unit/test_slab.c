@@ -3,23 +3,14 @@
 
 #include "page/arena.h"
 #include "support/check.h"
-#include "support/child.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static void state_word(void **unused)
+TEST(state_word)
 {
     uint64_t word = slab_word(0x1234, 0x7fff, 0xabcdef, 0x81);
 
-    (void)unused;
     assert_int_equal(slab_head(word), 0x1234);
     assert_int_equal(slab_inuse(word), 0x7fff);
     assert_int_equal(slab_seq(word), 0xabcdef);
@@ -35,7 +26,6 @@ static unsigned constructed, destructed;
 
 static void ctor(void *object, void *arg)
 {
-    (void)arg;
     assert_int_equal(*(char *)object, 0); /* fresh pages */
     memset(object, 0x11, 100);
     constructed++;
@@ -43,7 +33,6 @@ static void ctor(void *object, void *arg)
 
 static void dtor(void *object, void *arg)
 {
-    (void)arg;
     assert_int_equal(((char *)object)[99], 0x11);
     destructed++;
 }
@@ -62,7 +51,7 @@ static struct stook_cache *make_cache(size_t size, bool constructing)
     return cache;
 }
 
-static void make_and_unmake(void **unused)
+TEST(make_and_unmake)
 {
     struct stook_cache *cache = make_cache(700, true);
     struct slab *slab = slab_make(cache, 0, false);
@@ -71,7 +60,6 @@ static void make_and_unmake(void **unused)
     char *base = slab_base(slab);
     uint32_t index;
 
-    (void)unused;
     assert_int_equal(slab_inuse(word), objects); /* all handed out */
     assert_int_equal(slab_head(word), SLAB_NONE);
     assert_int_equal((uintptr_t)base % ((size_t)PAGE_SIZE << cache->layout.order), 0);
@@ -93,12 +81,11 @@ static void make_and_unmake(void **unused)
     check_all(NULL, 0);
 }
 
-static void foreign_addresses(void **unused)
+TEST(foreign_addresses)
 {
     static char data;
     int local = 0;
 
-    (void)unused;
     assert_null(slab_cache_of(NULL));
     assert_null(slab_cache_of(&data));
     assert_null(slab_cache_of(&local));
@@ -121,7 +108,7 @@ static int ask(void *arg)
     return slab_of(bad->cache, bad->object, &index) == NULL;
 }
 
-static void reports(void **unused)
+TEST(reports)
 {
     struct stook_cache *cache = make_cache(700, false), *other = make_cache(64, false);
     char *object = stook_alloc(cache, 0), *of_other = stook_alloc(other, 0);
@@ -141,7 +128,6 @@ static void reports(void **unused)
         "is not the start of an object",
     };
 
-    (void)unused;
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         child_run(&child, ask, &bad[i]);
         assert_true(child_died_saying(&child, says[i]));
@@ -163,7 +149,7 @@ static int walk_corrupt(void *arg)
     return (int)check_next(bad->cache, slab, index, bad->cache->layout.objects);
 }
 
-static void links(void **unused)
+TEST(links)
 {
     struct stook_cache *cache = make_cache(8, false);
     void *object = stook_alloc(cache, 0);
@@ -172,7 +158,6 @@ static void links(void **unused)
     uint32_t index;
     struct slab *slab = slab_of(cache, object, &index);
 
-    (void)unused;
     slab_set_link(cache, slab, index, 17);
     assert_int_equal(check_next(cache, slab, index, 512), 17);
     slab_set_link(cache, slab, index, SLAB_NONE);
@@ -182,17 +167,4 @@ static void links(void **unused)
     assert_true(child_died_saying(&child, "BUG slab: corrupt freelist"));
     stook_free(cache, object);
     assert_int_equal(stook_cache_destroy(cache), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(state_word),
-        cmocka_unit_test(make_and_unmake),
-        cmocka_unit_test(foreign_addresses),
-        cmocka_unit_test(reports),
-        cmocka_unit_test(links),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,19 +10,14 @@
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "support/check.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { CAPACITY = 10, MOST = 2000 };
 
@@ -37,7 +32,6 @@ static int setup(void **unused)
     struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = CAPACITY};
     cpu_set_t one;
 
-    (void)unused;
     cpu = (unsigned)sched_getcpu();
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
@@ -83,7 +77,6 @@ static void put(unsigned n)
 
 static int teardown(void **unused)
 {
-    (void)unused;
     put(held);
     assert_int_equal(stook_cache_destroy(cache), 0);
     check_all(NULL, 0);
@@ -100,11 +93,10 @@ static uint64_t cached(uint64_t *sheaves)
     return count;
 }
 
-static void refill_and_pop(void **unused)
+TEST_WITH(refill_and_pop, setup, teardown)
 {
     uint64_t sheaves, took;
 
-    (void)unused;
     assert_int_equal(cached(&sheaves), 0);
     assert_int_equal(sheaves, 0);
     alloc(1);
@@ -117,12 +109,11 @@ static void refill_and_pop(void **unused)
 }
 
 /* Two sheaves in hand: putting and getting around a boundary asks the barn for nothing. */
-static void no_bouncing(void **unused)
+TEST_WITH(no_bouncing, setup, teardown)
 {
     struct barn *barn = &cache->nodes[0].barn;
     uint64_t get, put_count, took;
 
-    (void)unused;
     alloc(4 * CAPACITY);
     put(2 * CAPACITY);
     get = barn->get + barn->get_fail;
@@ -137,12 +128,11 @@ static void no_bouncing(void **unused)
     assert_true(cache->nodes[0].node.took - took <= 2);
 }
 
-static void whole_sheaves_travel(void **unused)
+TEST_WITH(whole_sheaves_travel, setup, teardown)
 {
     struct barn *barn = &cache->nodes[0].barn;
     uint64_t full;
 
-    (void)unused;
     alloc(8 * CAPACITY);
     put(6 * CAPACITY);
     full = barn->nr_full;
@@ -152,12 +142,11 @@ static void whole_sheaves_travel(void **unused)
     assert_true(barn->nr_full < full && barn->get >= 3);
 }
 
-static void closed_slot_makes_nobody_wait(void **unused)
+TEST_WITH(closed_slot_makes_nobody_wait, setup, teardown)
 {
     struct slot *slot;
     struct sheaf *main;
 
-    (void)unused;
     alloc(3);
     main = slot_close(offset, &slot, false);
     assert_non_null(main);
@@ -171,11 +160,10 @@ static void closed_slot_makes_nobody_wait(void **unused)
     check();
 }
 
-static void drain(void **unused)
+TEST_WITH(drain, setup, teardown)
 {
     uint64_t sheaves;
 
-    (void)unused;
     alloc(3 * CAPACITY);
     put(2 * CAPACITY);
     assert_true(cached(&sheaves) > 0 && sheaves > 0);
@@ -197,7 +185,6 @@ static void *hold_slot(void *unused)
     struct slot *slot = percpu_slot(cpu, offset);
     struct sheaf *main = slot_take(slot);
 
-    (void)unused;
     atomic_store(&slot_taken, true);
     usleep(30000);
     slot_open(slot, main);
@@ -205,11 +192,10 @@ static void *hold_slot(void *unused)
 }
 
 /* A cache that is destroyed is emptied, although another thread holds a slot for a moment. */
-static void drain_alone_waits(void **unused)
+TEST_WITH(drain_alone_waits, setup, teardown)
 {
     pthread_t thread;
 
-    (void)unused;
     alloc(CAPACITY);
     put(CAPACITY);
     assert_true(cached(NULL) > 0);
@@ -223,12 +209,11 @@ static void drain_alone_waits(void **unused)
 }
 
 /* CPUs that no fence may interrupt keep their sheaves, but do not keep a cache from going. */
-static void isolated_cpus(void **unused)
+TEST_WITH(isolated_cpus, setup, teardown)
 {
     static uint64_t all[TOPOLOGY_CPUS_MAX / 64];
     uint64_t before;
 
-    (void)unused;
     memset(all, 0xff, sizeof(all));
     alloc(CAPACITY);
     put(CAPACITY);
@@ -246,11 +231,10 @@ static void isolated_cpus(void **unused)
     setup(NULL);
 }
 
-static void bulk(void **unused)
+TEST_WITH(bulk, setup, teardown)
 {
     uint64_t made = cache->nodes[0].node.made;
 
-    (void)unused;
     alloc(6 * CAPACITY);
     put(5 * CAPACITY);
     made = cache->nodes[0].node.made;
@@ -270,13 +254,12 @@ static void bulk(void **unused)
 }
 
 /* An interrupted owner: the handler finds the slot closed and every lock held, and still gets by. */
-static void handler_over_everything(void **unused)
+TEST_WITH(handler_over_everything, setup, teardown)
 {
     struct slot *slot;
     struct sheaf *main;
     void *object;
 
-    (void)unused;
     alloc(2 * CAPACITY);
     context_enter();
     main = slot_close(offset, &slot, false);
@@ -297,11 +280,10 @@ static void handler_over_everything(void **unused)
 }
 
 /* Threads that are not registered, or forked: all slots taken and opened again. */
-static void take_and_open_all(void **unused)
+TEST_WITH(take_and_open_all, setup, teardown)
 {
     uint64_t before;
 
-    (void)unused;
     alloc(CAPACITY);
     put(CAPACITY / 2);
     before = cached(NULL);
@@ -315,12 +297,11 @@ static void take_and_open_all(void **unused)
 }
 
 /* When slabs cannot be had, what lies in the barn is. */
-static void barn_is_asked_last(void **unused)
+TEST_WITH(barn_is_asked_last, setup, teardown)
 {
     struct slot *slot;
     struct sheaf *main;
 
-    (void)unused;
     alloc(6 * CAPACITY);
     put(6 * CAPACITY);
     assert_true(cache->nodes[0].barn.nr_full > 0);
@@ -339,23 +320,4 @@ static void barn_is_asked_last(void **unused)
     context_leave();
     assert_non_null(objects[held++]);
     check();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(refill_and_pop, setup, teardown),
-        cmocka_unit_test_setup_teardown(no_bouncing, setup, teardown),
-        cmocka_unit_test_setup_teardown(whole_sheaves_travel, setup, teardown),
-        cmocka_unit_test_setup_teardown(closed_slot_makes_nobody_wait, setup, teardown),
-        cmocka_unit_test_setup_teardown(drain, setup, teardown),
-        cmocka_unit_test_setup_teardown(drain_alone_waits, setup, teardown),
-        cmocka_unit_test_setup_teardown(isolated_cpus, setup, teardown),
-        cmocka_unit_test_setup_teardown(bulk, setup, teardown),
-        cmocka_unit_test_setup_teardown(handler_over_everything, setup, teardown),
-        cmocka_unit_test_setup_teardown(take_and_open_all, setup, teardown),
-        cmocka_unit_test_setup_teardown(barn_is_asked_last, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,7 +136,6 @@ static int spans_go_back(void *arg)
     static char *span[MANY];
     size_t low, mapped, space;
 
-    (void)arg;
     for (unsigned i = 0; i < MANY; i++)
         MUST((span[i] = take(1)) != NULL);
     low = pagemap.low, mapped = window_mapped(), space = address_space();
@@ -164,7 +163,6 @@ static int one_span_goes_back(void *arg)
     size_t mapped;
     char *span = take(MANY);
 
-    (void)arg;
     MUST(span && !is_mapped(pagemap_meta(pagemap_index(span))));
     mapped = window_mapped();
 #if FAULTS_POSSIBLE
@@ -199,7 +197,6 @@ static int slabs_go_back(void *arg)
     } had[SLABS];
     size_t mapped = 0;
 
-    (void)arg;
     for (int round = 0; round < 3; round++) {
         for (unsigned i = 0; i < SLABS; i++) {
             had[i].slab = arena_alloc_slab(0, ORDER, true, META, &had[i].meta);
@@ -238,7 +235,6 @@ static int something_else_lies_there(void *arg)
     char *all = take(MANY), *place;
     uint32_t index;
 
-    (void)arg;
     MUST(all);
     arena_span_free(all, MANY);
     arena_trim();
@@ -320,7 +316,6 @@ static int limits_refuse(void *arg)
     static char *had[MANY];
     char *all = gone_and_warm();
 
-    (void)arg;
     MUST(all);
     mapped = window_mapped();
     MUST(limit_to((size_t)120 * BLOCK_SIZE));
@@ -457,7 +452,6 @@ static int hidden_pages_are_refused_to_a_fork(void *arg)
     char *page = hidden_and_free();
     uint64_t word;
 
-    (void)arg;
     MUST(page);
     arena_free_run(page, 1);
     lock_take(&zone->lock, LOCK_ARENA);
@@ -483,7 +477,6 @@ static int metadata_of_runs_are_refused(void *arg)
     char *run[RUNS], *slab[2], *found;
     void *meta[2], *at;
 
-    (void)arg;
     for (int i = 0; i < RUNS; i++)
         MUST((run[i] = arena_alloc_run(0, 200, 1, false, NULL)) != NULL);
     for (int i = 0; i < 2; i++)
@@ -512,7 +505,6 @@ static int metadata_of_many_are_full(void *arg)
     char *first, *found;
     void *meta;
 
-    (void)arg;
     full.pages = BLOCK_PAGES / 2 + 1;
     full.meta_bytes = (size_t)(BLOCK_GRANULES - BLOCK_FIRST_GRANULE) * ARENA_GRANULE;
     MUST((first = arena_alloc(0, &small, NULL, &meta)) != NULL);
@@ -554,7 +546,6 @@ static int metadata_in_few_pieces(void *arg)
     size_t mapped;
     unsigned before;
 
-    (void)arg;
     MUST(take_slab(true));
     for (unsigned i = 0; i < SPANS; i++)
         MUST((span[i] = take(1)) != NULL);
@@ -628,7 +619,6 @@ static int notes_map_metadata(void *arg)
     char *run = take_slab(false), *next;
     struct zone *zone = &zone_all.zone[0];
 
-    (void)arg;
     MUST(run && !zone_has_meta(zone, pagemap_index(run)));
     MUST(*(const uint64_t *)arena_note(run, false) == 0);
     arena_unnote(run, false);
@@ -660,7 +650,6 @@ static int few_mappings(void *arg)
     unsigned before, most;
     size_t mapped;
 
-    (void)arg;
     for (unsigned i = 0; i < SPANS; i++)
         MUST((span[i] = take(2)) != NULL);
     before = mappings(), mapped = window_mapped();
@@ -687,7 +676,6 @@ static int child_of_fork(void *arg)
     int status;
     pid_t pid;
 
-    (void)arg;
     MUST(span);
     arena_span_free(span, MANY);
     pid = fork();

@@ -114,7 +114,6 @@ static int kinds_change(void *arg)
     struct arena_stat stat;
     char *span[LARGE];
 
-    (void)arg;
     for (unsigned i = 0; i < SMALL; i++)
         MUST((objects[i] = stook_alloc(cache, 0)) != NULL);
     for (unsigned i = 0; i < SMALL; i++)
@@ -145,7 +144,6 @@ static int few_splits(void *arg)
         void *slab, *meta;
     } had[SLABS];
 
-    (void)arg;
     for (unsigned i = 0; i < SLABS; i++)
         MUST((had[i].slab = arena_alloc_slab(0, ORDER, true, META, &had[i].meta)) != NULL);
     for (unsigned i = 0; i < SLABS; i += 2) /* no block is empty */

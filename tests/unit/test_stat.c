@@ -5,6 +5,7 @@
  * or not.  The counts of the layers below agree with their contents.  Counting is switched while threads run, and no
  * object is lost.
  */
+#define MUST_FAILS abort()
 #include "slab/stat.h"
 
 #include "kmalloc/private.h"
@@ -12,37 +13,20 @@
 #include "os/topology.h"
 #include "slab/node.h"
 #include "support/check.h"
-#include "support/child.h"
+#include "support/must.h"
 #include "support/random.h"
+#include "support/test.h"
 
 #include <stook/inline.h>
 #include <stook/sheaf.h>
 #include <stook/stook.h>
 #include <stook/topology.h>
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MOST = 3000, ROUNDS = 40000, BULK = 300 };
-
-/* For code that runs in children too, where cmocka's assertions cannot. */
-#define MUST(what)                                                                                 \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                             \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 #define SUM(event) stat_read_sum(cache, STAT_##event)
 
@@ -185,25 +169,97 @@ static void pin(bool one)
     (void)sched_setaffinity(0, sizeof(set), &set);
 }
 
-static void test_sums(void **state)
+/* ---- simulated CPUs ------------------------------------------------------------------------------ */
+
+/* What CPU c allocates, c-1 frees; every count lands on the CPU that made the call. */
+static int run_cpus(void *arg)
+{
+    enum { CPUS = 8, EACH = 5000 };
+    uint64_t in[CPUS] = {0}, out[CPUS] = {0}, seed = 77;
+
+    MUST(stook_topology_set("node:4 core:2 memory:1,3=1G distance:0-1=12 distance:2-3=12 "
+                            "distance:0-1/2-3=32") == 0);
+    make(320, 0, 28, STOOK_STATS_ALL);
+    for (unsigned round = 0; round < EACH; round++) {
+        unsigned cpu = 1 + random_below(&seed, CPUS - 1), n = 1 + random_below(&seed, 32);
+        MUST(stook_topology_cpu((int)cpu) >= 0);
+        for (unsigned i = 0; i < n; i++) {
+            held[holding++] = stook_alloc(cache, STOOK_NORECLAIM);
+            in[cpu]++;
+            taken++;
+        }
+        MUST(stook_topology_cpu((int)cpu - 1) >= 0);
+        while (holding > 0) {
+            stook_free(cache, held[--holding]);
+            out[cpu - 1]++;
+            given++;
+        }
+    }
+    check_sums();
+    for (int cpu = 0; cpu < CPUS; cpu++) {
+        MUST(stat_read(cache, cpu, STAT_alloc_fastpath) +
+                 stat_read(cache, cpu, STAT_alloc_slowpath) ==
+             in[cpu]);
+        MUST(stat_read(cache, cpu, STAT_free_fastpath) +
+                 stat_read(cache, cpu, STAT_free_slowpath) ==
+             out[cpu]);
+    }
+    MUST(stat_read(cache, STAT_NO_CPU, STAT_alloc_fastpath) == 0);
+    MUST(stat_read(cache, CPUS, STAT_alloc_fastpath) == 0);
+    run_random(3);
+    return 0;
+}
+
+/* The distance of a lock is that from the CPU's own node, memory or not. */
+static int run_distances(void *arg)
+{
+    static const unsigned of_cpu[3] = {1, 0, 2}; /* own, near, far of node 1's memory */
+
+    MUST(stook_topology_set("node:3 core:1 memory:1=1G distance:0/1=12 distance:2/0-1=32") == 0);
+    make(64, STOOK_CACHE_NOSHEAF, 0, STOOK_STATS_ALL);
+    for (unsigned step = 0; step < 3; step++) {
+        MUST(stook_topology_cpu((int)of_cpu[step]) >= 0);
+        stook_cache_stat_clear(cache);
+        held[0] = stook_alloc(cache, 0);
+        stook_free(cache, held[0]);
+        for (unsigned other = 0; other < 3; other++)
+            MUST((stat_read(cache, (int)of_cpu[step], STAT_list_lock_own + other) > 0) ==
+                 (other == step));
+    }
+    MUST(stook_cache_destroy(cache) == 0);
+    return 0;
+}
+
+/* First: nothing may be allocated yet. */
+TEST(test_cpus)
+{
+    struct child child;
+
+    child_run(&child, run_cpus, NULL);
+    assert_true(child_passed(&child));
+    child_run(&child, run_distances, NULL);
+    assert_true(child_passed(&child));
+}
+
+/* ---- this machine ------------------------------------------------------------------------------- */
+
+TEST(test_sums)
 {
     static const struct {
         unsigned size, capacity, flags;
     } cases[] = {{64, 0, 0},   {256, 28, 0}, {320, 6, STOOK_CACHE_HWALIGN},
                  {4000, 0, 0}, {16, 1, 0},   {200, 1022, STOOK_CACHE_RANDOM}};
 
-    (void)state;
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         make(cases[i].size, cases[i].flags, cases[i].capacity, STOOK_STATS_ALL);
         run_random(i + 1);
     }
 }
 
-static void test_without_sheaves(void **state)
+TEST(test_without_sheaves)
 {
     uint64_t seed = 5;
 
-    (void)state;
     make(100, STOOK_CACHE_NOSHEAF, 0, STOOK_STATS_ALL);
     for (unsigned i = 0; i < 2000; i++)
         call(&seed);
@@ -216,12 +272,11 @@ static void test_without_sheaves(void **state)
 }
 
 /* Every single step of one CPU, by hand. */
-static void test_steps(void **state)
+TEST(test_steps)
 {
     enum { CAPACITY = 10 };
     unsigned least;
 
-    (void)state;
     make(128, 0, CAPACITY, STOOK_STATS_ALL);
     least = CAPACITY < cache->layout.objects ? CAPACITY : cache->layout.objects;
     held[0] = stook_alloc(cache, 0);
@@ -246,12 +301,11 @@ static void test_steps(void **state)
 }
 
 /* SLOW leaves the fast path open and uncounted; OFF stops all and keeps what there is. */
-static void test_modes(void **state)
+TEST(test_modes)
 {
     const void *slots;
     uint64_t slabs;
 
-    (void)state;
     make(96, 0, 0, STOOK_STATS_OFF);
     slots = cache->head.slots;
     assert_ptr_equal(slots, percpu.areas + percpu_offset(cache->index));
@@ -289,11 +343,10 @@ static void test_modes(void **state)
 }
 
 /* A prefilled sheaf's objects are handed out when it is filled, and taken in when it is returned. */
-static void test_prefilled(void **state)
+TEST(test_prefilled)
 {
     uint64_t seed = 11, sheaves = 0, larger = 0;
 
-    (void)state;
     make(160, 0, 20, STOOK_STATS_ALL);
     for (unsigned i = 0; i < 3000; i++) {
         unsigned size = 1 + random_below(&seed, 40), left;
@@ -355,13 +408,12 @@ static void *worker(void *arg)
     return NULL;
 }
 
-static void test_switching(void **state)
+TEST(test_switching)
 {
     enum { THREADS = 3, TURNS = 600 };
     pthread_t thread[THREADS];
     uint64_t in, out;
 
-    (void)state;
     make(48, 0, 12, STOOK_STATS_OFF);
     pin(false);
     atomic_store(&stop, false);
@@ -399,83 +451,9 @@ static void test_switching(void **state)
     check_all(NULL, 0);
 }
 
-/* ---- simulated CPUs ------------------------------------------------------------------------------ */
-
-/* What CPU c allocates, c-1 frees; every count lands on the CPU that made the call. */
-static int run_cpus(void *arg)
-{
-    enum { CPUS = 8, EACH = 5000 };
-    uint64_t in[CPUS] = {0}, out[CPUS] = {0}, seed = 77;
-
-    (void)arg;
-    MUST(stook_topology_set("node:4 core:2 memory:1,3=1G distance:0-1=12 distance:2-3=12 "
-                            "distance:0-1/2-3=32") == 0);
-    make(320, 0, 28, STOOK_STATS_ALL);
-    for (unsigned round = 0; round < EACH; round++) {
-        unsigned cpu = 1 + random_below(&seed, CPUS - 1), n = 1 + random_below(&seed, 32);
-        MUST(stook_topology_cpu((int)cpu) >= 0);
-        for (unsigned i = 0; i < n; i++) {
-            held[holding++] = stook_alloc(cache, STOOK_NORECLAIM);
-            in[cpu]++;
-            taken++;
-        }
-        MUST(stook_topology_cpu((int)cpu - 1) >= 0);
-        while (holding > 0) {
-            stook_free(cache, held[--holding]);
-            out[cpu - 1]++;
-            given++;
-        }
-    }
-    check_sums();
-    for (int cpu = 0; cpu < CPUS; cpu++) {
-        MUST(stat_read(cache, cpu, STAT_alloc_fastpath) +
-                 stat_read(cache, cpu, STAT_alloc_slowpath) ==
-             in[cpu]);
-        MUST(stat_read(cache, cpu, STAT_free_fastpath) +
-                 stat_read(cache, cpu, STAT_free_slowpath) ==
-             out[cpu]);
-    }
-    MUST(stat_read(cache, STAT_NO_CPU, STAT_alloc_fastpath) == 0);
-    MUST(stat_read(cache, CPUS, STAT_alloc_fastpath) == 0);
-    run_random(3);
-    return 0;
-}
-
-/* The distance of a lock is that from the CPU's own node, memory or not. */
-static int run_distances(void *arg)
-{
-    static const unsigned of_cpu[3] = {1, 0, 2}; /* own, near, far of node 1's memory */
-
-    (void)arg;
-    MUST(stook_topology_set("node:3 core:1 memory:1=1G distance:0/1=12 distance:2/0-1=32") == 0);
-    make(64, STOOK_CACHE_NOSHEAF, 0, STOOK_STATS_ALL);
-    for (unsigned step = 0; step < 3; step++) {
-        MUST(stook_topology_cpu((int)of_cpu[step]) >= 0);
-        stook_cache_stat_clear(cache);
-        held[0] = stook_alloc(cache, 0);
-        stook_free(cache, held[0]);
-        for (unsigned other = 0; other < 3; other++)
-            MUST((stat_read(cache, (int)of_cpu[step], STAT_list_lock_own + other) > 0) ==
-                 (other == step));
-    }
-    MUST(stook_cache_destroy(cache) == 0);
-    return 0;
-}
-
-static void test_cpus(void **state)
-{
-    struct child child;
-
-    (void)state;
-    child_run(&child, run_cpus, NULL);
-    assert_true(child_passed(&child));
-    child_run(&child, run_distances, NULL);
-    assert_true(child_passed(&child));
-}
-
 /* ---- the interface ------------------------------------------------------------------------------- */
 
-static void test_struct(void **state)
+TEST(test_struct)
 {
     struct {
         struct stook_stat stat;
@@ -483,7 +461,6 @@ static void test_struct(void **state)
     } larger = {.stat.size = sizeof(larger), .later = 7};
     struct stook_stat stat = {.size = sizeof(stat)};
 
-    (void)state;
     make(80, 0, 0, STOOK_STATS_ALL);
     held[0] = stook_alloc(cache, 0);
     assert_int_equal(stook_cache_stat(cache, &stat), 0);
@@ -506,21 +483,19 @@ static void test_struct(void **state)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     for (unsigned i = 0; stook_cache_show_name(i); i++)
         for (unsigned k = 0; k < i; k++)
             assert_string_not_equal(stook_cache_show_name(i), stook_cache_show_name(k));
 }
 
 /* The classes of malloc keep their fast path, whatever is asked. */
-static void test_malloc_class(void **state)
+TEST(test_malloc_class)
 {
     struct stook_private_slab slab;
     struct stook_cache *class = stook_private_class("stat-class", 64, NULL, &slab);
 
-    (void)state;
     assert_non_null(class);
     assert_int_equal(stook_cache_stat_enable(class, STOOK_STATS_ALL), 0);
     assert_int_equal(class->stat_mode, STOOK_STATS_SLOW);
@@ -529,16 +504,7 @@ static void test_malloc_class(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cpus), /* first: nothing may be allocated yet */
-        cmocka_unit_test(test_sums),         cmocka_unit_test(test_without_sheaves),
-        cmocka_unit_test(test_steps),        cmocka_unit_test(test_modes),
-        cmocka_unit_test(test_struct),       cmocka_unit_test(test_names),
-        cmocka_unit_test(test_prefilled),    cmocka_unit_test(test_switching),
-        cmocka_unit_test(test_malloc_class),
-    };
-
     (void)sched_getaffinity(0, sizeof(everywhere), &everywhere);
     pin(true); /* each step's CPU is known, but where there are threads */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -9,12 +9,7 @@
  * commit must be found out.
  */
 #include "support/percpu_fixture.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #if (defined(__x86_64__) || defined(__aarch64__)) && STOOK_RSEQ
 #include "charge/group_stock.h"
@@ -83,7 +78,6 @@ static const struct {
 
 static void other(int signal)
 {
-    (void)signal;
     if (group_stock_take(NUMBER, 2 * OTHER))
         by_event += 2 * OTHER;
     if (group_stock_give(NUMBER, OTHER, MOST))
@@ -123,7 +117,6 @@ static void help(unsigned event)
 
 static void prepare(unsigned op)
 {
-    (void)op;
     fixture_pin(fixture_cpu[0]);
     by_event = 0;
     atomic_store(&stock->bytes, BEFORE);
@@ -163,11 +156,10 @@ static void all(void)
         steps_through(op, ops[op].run, ops[op].bytes == 0);
 }
 
-static void test_every_instruction(void **state)
+TEST(test_every_instruction)
 {
     static const struct steps_test test = {EVENTS, all, other, help, prepare, alone, judge};
 
-    (void)state;
     if (!percpu.rseq)
         skip();
     counts = steps_memory(OPS * sizeof(*counts));
@@ -189,9 +181,8 @@ static void test_every_instruction(void **state)
 }
 
 /* A thread that is not registered leaves the section at once. */
-static void test_unregistered(void **state)
+TEST(test_unregistered)
 {
-    (void)state;
     if (!percpu.rseq)
         skip();
     for (int cpu = -2; cpu < 0; cpu++) {
@@ -210,13 +201,8 @@ static void test_unregistered(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_instruction),
-        cmocka_unit_test(test_unregistered),
-    };
-
     fixture_start();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }
 #else
 int main(void)

@@ -5,39 +5,23 @@
  * Tags: the same site has the same number in every thread, and the counts are exact, with other threads, handlers that
  * count too, threads without a CPU, children, and when numbers or memory run out.
  */
+#define MUST_FAILS abort()
 #include "site/tag.h"
 
-#include "support/child.h"
 #include "support/libc_names.h"
+#include "support/must.h"
 #include "support/random.h"
 #include "support/rseq_registration.h"
 #include "support/scale.h"
+#include "support/test.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-/* For code that runs in children and threads, where cmocka's assertions cannot. */
-#define MUST(what)                                                                                 \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                             \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum { THREADS = 4, TAGS = 50 };
 
@@ -73,9 +57,8 @@ static uint32_t tag_at(const char *file, const char *function, unsigned line)
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-static void test_sites(void **state)
+TEST(test_sites)
 {
-    (void)state;
     char file[] = "main.c", function[] = "parse";
     uint32_t tag = tag_at("main.c", "parse", 10), other;
 
@@ -102,9 +85,8 @@ static void test_sites(void **state)
     assert_string_equal(stat_of(tag).function, "?");
 }
 
-static void test_long_names(void **state)
+TEST(test_long_names)
 {
-    (void)state;
     static char file[5000], function[5000];
     struct stook_tag_stat stat;
     uint32_t tag;
@@ -127,9 +109,8 @@ static void test_long_names(void **state)
     }
 }
 
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
-    (void)state;
     enum { MANY = 9000 }; /* more than the near table has places for */
     static uint32_t tags[MANY];
 
@@ -177,9 +158,8 @@ static void run_threads(void *(*body)(void *))
     pthread_barrier_destroy(&barrier);
 }
 
-static void test_races(void **state)
+TEST(test_races)
 {
-    (void)state;
     static uint8_t seen[STOOK_TAGS_MAX + 1];
 
     run_threads(race);
@@ -224,7 +204,6 @@ static void handler(int signal)
     static uint64_t seed = 5; /* one thread gets signals */
     int saved = errno;
 
-    (void)signal;
     for (int i = 0; i < 3; i++)
         sums_add(counted[THREADS], random_below(&seed, TAGS), random_below(&seed, 2), 1,
                  random_below(&seed, 1000));
@@ -310,7 +289,6 @@ static void check_sums(void)
 
 static int child_counts(void *arg)
 {
-    (void)arg;
     uint64_t seed = 77;
 
     check_sums(); /* inherited */
@@ -320,9 +298,8 @@ static int child_counts(void *arg)
     return 0;
 }
 
-static void test_counts(void **state)
+TEST(test_counts)
 {
-    (void)state;
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     struct child child;
 
@@ -362,9 +339,8 @@ static void *pair_up(void *arg)
     return NULL;
 }
 
-static void test_reading_beside(void **state)
+TEST(test_reading_beside)
 {
-    (void)state;
     paired = tag_at("pair.c", "pair", 1);
     run_threads(pair_up);
     assert_int_equal(stat_of(paired).live_objects, 0);
@@ -372,9 +348,8 @@ static void test_reading_beside(void **state)
     assert_true(stat_of(paired).total_bytes == 24 * (THREADS - 1) * scaled(100000));
 }
 
-static void test_listing(void **state)
+TEST(test_listing)
 {
-    (void)state;
     struct stook_tag_stat stat = {.size = sizeof(stat)};
     unsigned seen = 0, before = 0;
     uint32_t silent = tag_at("list.c", "silent", 1), heard = tag_at("list.c", "heard", 2);
@@ -412,7 +387,6 @@ static _Atomic unsigned tagged;
 
 static void *tag_on(void *arg)
 {
-    (void)arg;
     for (unsigned i = 0; i < 40000 && atomic_load(&forking); i++) {
         if (i % 4)
             (void)tag_of_address(address(200000 + i));
@@ -436,9 +410,8 @@ static void child_tags(unsigned from, unsigned to)
     _exit(0);
 }
 
-static void test_forks(void **state)
+TEST(test_forks)
 {
-    (void)state;
     pthread_t thread;
     int status;
 
@@ -462,7 +435,6 @@ static void test_forks(void **state)
 
 static int exhaust(void *arg)
 {
-    (void)arg;
     uint32_t known = tag_at("full.c", "before", 1), given = 0, last = 0;
     const void *known_address = address(300000);
     uint32_t known_number = tag_of_address(known_address);
@@ -484,9 +456,8 @@ static int exhaust(void *arg)
     return 0;
 }
 
-static void test_exhaustion(void **state)
+TEST(test_exhaustion)
 {
-    (void)state;
     struct child child;
 
     (void)tag_of_address(address(1));
@@ -505,9 +476,8 @@ long __wrap_raw_call6(long number, long a, long b, long c, long d, long e, long 
     return __real_raw_call6(number, a, b, c, d, e, f);
 }
 
-static int no_memory(void *arg)
+TEST_IN_CHILD(test_no_memory)
 {
-    (void)arg;
     unsigned i = 500000, without = 0;
     uint32_t t;
 
@@ -533,25 +503,8 @@ static int no_memory(void *arg)
     return 0;
 }
 
-static void test_no_memory(void **state)
-{
-    (void)state;
-    struct child child;
-
-    child_run(&child, no_memory, NULL);
-    assert_true(child_passed(&child));
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sites),      cmocka_unit_test(test_long_names),
-        cmocka_unit_test(test_addresses),  cmocka_unit_test(test_races),
-        cmocka_unit_test(test_counts),     cmocka_unit_test(test_reading_beside),
-        cmocka_unit_test(test_listing),    cmocka_unit_test(test_forks),
-        cmocka_unit_test(test_exhaustion), cmocka_unit_test(test_no_memory),
-    };
-
     (void)stook_mode(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

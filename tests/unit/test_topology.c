@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/parse.h"
 #include "os/topology.h"
+#include "support/test.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- lists ---------------------------------------------------------------------------------- */
 
@@ -26,9 +18,8 @@ static int parse(const char *text)
     return parse_list(text, TOPOLOGY_CPUS_MAX, bits);
 }
 
-static void lists(void **unused)
+TEST(lists)
 {
-    (void)unused;
     assert_int_equal(parse("0\n"), 0);
     assert_int_equal(bits[0], 1);
     assert_int_equal(parse("0-3"), 3);
@@ -43,14 +34,13 @@ static void lists(void **unused)
     assert_int_equal(parse_list("5-6", TOPOLOGY_CPUS_MAX, NULL), 6);
 }
 
-static void garbage_is_no_list(void **unused)
+TEST(garbage_is_no_list)
 {
     static const char *const garbage[] = {"",     "\n",   "x",    "-1",     "1-",
                                           "3-1",  "1-x",  "1;2",  "1 2",    "1,,2",
                                           ",1",   "0x10", "8192", "0-8192", "99999999999999999999",
                                           "1-2-3"};
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++)
         if (parse(garbage[i]) != -1)
             fail_msg("\"%s\" passed as a list", garbage[i]);
@@ -87,7 +77,6 @@ static void remove_root(void)
 
 static int setup(void **unused)
 {
-    (void)unused;
     memcpy(root + strlen(root) - 6, "XXXXXX", 6);
     assert_non_null(mkdtemp(root));
     topology_root = root;
@@ -96,7 +85,6 @@ static int setup(void **unused)
 
 static int teardown(void **unused)
 {
-    (void)unused;
     remove_root();
     topology_root = "";
     return 0;
@@ -110,9 +98,8 @@ static void init(void)
     assert_int_equal(errno, 17);
 }
 
-static void nothing_there(void **unused)
+TEST_WITH(nothing_there, setup, teardown)
 {
-    (void)unused;
     init();
     assert_true(topology.cpus >= 1 && topology.cpus <= TOPOLOGY_CPUS_MAX);
     assert_int_equal(topology.nodes, 1);
@@ -122,18 +109,16 @@ static void nothing_there(void **unused)
     assert_int_equal(topology_home(topology.cpus - 1), 0);
 }
 
-static void garbage_there(void **unused)
+TEST_WITH(garbage_there, setup, teardown)
 {
-    (void)unused;
     put("/sys/devices/system/cpu/possible", "what?\n");
     put("/sys/devices/system/node/online", "none");
     put("/sys/fs/cgroup/cpu.max", "max 100000\n");
     nothing_there(NULL);
 }
 
-static void one_node(void **unused)
+TEST_WITH(one_node, setup, teardown)
 {
-    (void)unused;
     put("/sys/devices/system/cpu/possible", "0-7\n");
     put("/sys/devices/system/node/online", "0\n");
     put("/sys/fs/cgroup/cpu.max", "150000 100000\n");
@@ -144,9 +129,8 @@ static void one_node(void **unused)
 }
 
 /* Nodes 0, 2 and 5; CPUs with a gap; node 2 has CPUs and no memory, and is nearer to node 5. */
-static void gaps_and_a_memoryless_node(void **unused)
+TEST_WITH(gaps_and_a_memoryless_node, setup, teardown)
 {
-    (void)unused;
     put("/sys/devices/system/cpu/possible", "0-3,64-67\n");
     put("/sys/devices/system/node/online", "0,2,5\n");
     put("/sys/devices/system/node/has_memory", "0,5\n");
@@ -192,14 +176,13 @@ static void gaps_and_a_memoryless_node(void **unused)
 
 /* Four nodes with memory: their own first whatever the kernel says of others, then by
  * distance, equals by number. */
-static void nearest_first(void **unused)
+TEST_WITH(nearest_first, setup, teardown)
 {
     static const char *const rows[] = {"10 40 5 30", "20 10 20 20", "99999 12 10 12",
                                        "10 10 10 10"};
     static const unsigned near[4][4] = {{0, 2, 3, 1}, {1, 0, 2, 3}, {2, 1, 3, 0}, {3, 0, 1, 2}};
     char name[64];
 
-    (void)unused;
     put("/sys/devices/system/node/online", "0-3");
     put("/sys/devices/system/node/has_memory", "0-3");
     for (unsigned node = 0; node < 4; node++) {
@@ -217,9 +200,8 @@ static void nearest_first(void **unused)
     }
 }
 
-static void only_node_one(void **unused)
+TEST_WITH(only_node_one, setup, teardown)
 {
-    (void)unused;
     put("/sys/devices/system/cpu/possible", "0-1");
     put("/sys/devices/system/node/online", "1");
     put("/sys/devices/system/node/has_memory", "1");
@@ -231,9 +213,8 @@ static void only_node_one(void **unused)
 }
 
 /* A container hides has_memory, or names nodes that are not online. */
-static void memory_unknown(void **unused)
+TEST_WITH(memory_unknown, setup, teardown)
 {
-    (void)unused;
     put("/sys/devices/system/node/online", "0-1");
     put("/sys/devices/system/node/node1/cpulist", "1");
     init();
@@ -244,11 +225,10 @@ static void memory_unknown(void **unused)
     assert_int_equal(topology_home(1), 1);
 }
 
-static void this_machine(void **unused)
+TEST(this_machine)
 {
     cpu_set_t set;
 
-    (void)unused;
     init();
     assert_true(topology.nodes >= 1 && topology.nodes <= TOPOLOGY_NODES_MAX);
     assert_true((topology.memory_nodes & ~topology.online_nodes) == 0 && topology.memory_nodes);
@@ -257,22 +237,4 @@ static void this_machine(void **unused)
     for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
         assert_true(topology.memory_nodes >> topology_home(cpu) & 1);
     assert_true(sched_getcpu() < (int)topology.cpus);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists),
-        cmocka_unit_test(garbage_is_no_list),
-        cmocka_unit_test_setup_teardown(nothing_there, setup, teardown),
-        cmocka_unit_test_setup_teardown(garbage_there, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_node, setup, teardown),
-        cmocka_unit_test_setup_teardown(gaps_and_a_memoryless_node, setup, teardown),
-        cmocka_unit_test_setup_teardown(nearest_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(only_node_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(memory_unknown, setup, teardown),
-        cmocka_unit_test(this_machine),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

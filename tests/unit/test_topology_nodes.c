@@ -61,7 +61,7 @@ static int take_everywhere(void *arg)
     return 0;
 }
 
-static void objects_come_from_home(void **unused)
+TEST(objects_come_from_home)
 {
     static const char *const texts[] = {
         "node:1",
@@ -75,7 +75,6 @@ static void objects_come_from_home(void **unused)
                                         "cxl",         "large",          "gaps"};
     char path[600];
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         in_child(take_everywhere, (void *)(uintptr_t)texts[i]);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -123,7 +122,6 @@ static void *wander_thread(void *arg)
 
 static void wander_construct(void *object, void *arg)
 {
-    (void)arg;
     *(uint64_t *)object = 0; /* it is not in use */
 }
 
@@ -150,11 +148,10 @@ static int run_wanderers(void *arg)
     return 0;
 }
 
-static void wanderers(void **unused)
+TEST(wanderers)
 {
     char path[600];
 
-    (void)unused;
     in_child(run_wanderers, (void *)(uintptr_t)DOCUMENT);
     snprintf(path, sizeof(path), "%s/gaps.topo", folder);
     in_child(run_wanderers, path);
@@ -162,11 +159,6 @@ static void wanderers(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(objects_come_from_home),
-        cmocka_unit_test(wanderers),
-    };
-
     topology_find_folder();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -10,23 +10,15 @@
 #include "sheaf/sheaf.h"
 #include "slab/cache.h"
 #include "support/check.h"
+#include "support/test.h"
 #include "support/topology_child.h"
 
 #include <stook/stook.h>
 #include <stook/topology.h>
 
-#include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char **arguments;
 
@@ -69,11 +61,10 @@ static int set_by_call(void *arg)
     return 0;
 }
 
-static void by_call(void **unused)
+TEST(by_call)
 {
     char path[600];
 
-    (void)unused;
     in_child(set_by_call, (void *)(uintptr_t)DOCUMENT);
     snprintf(path, sizeof(path), "%s/ublk.topo", folder);
     in_child(set_by_call, path);
@@ -84,7 +75,6 @@ static int set_wrong(void *arg)
     const char *before = percpu.why, *mode = stook_mode(NULL);
     struct stook_cache *cache;
 
-    (void)arg;
     MUST(!topology.simulated);
     errno = 0;
     MUST(stook_topology_cpu(0) == -1 && errno == ENOTSUP);
@@ -100,22 +90,20 @@ static int set_wrong(void *arg)
     return 0;
 }
 
-static void wrong_text(void **unused)
+TEST(wrong_text)
 {
     static struct child child;
 
-    (void)unused;
     child_run(&child, set_wrong, NULL);
     assert_true(child_passed(&child));
     assert_non_null(
         strstr(child.error, "stook: topology: line 2, column 15: CPU 0 is in node 0 already"));
 }
 
-static int set_late(void *arg)
+TEST_IN_CHILD(too_late)
 {
     struct stook_cache *cache = stook_cache_create("x", 64, NULL);
 
-    (void)arg;
     MUST(cache);
     errno = 0;
     MUST(stook_topology_set("node:2") == -1 && errno == EBUSY);
@@ -123,12 +111,6 @@ static int set_late(void *arg)
     MUST(stook_topology_set("node:2") == -1 && errno == EBUSY); /* slabs were made */
     MUST(!topology.simulated);
     return 0;
-}
-
-static void too_late(void **unused)
-{
-    (void)unused;
-    in_child(set_late, NULL);
 }
 
 /* Pages of address space. */
@@ -153,7 +135,6 @@ static int set_often(void *arg)
     long before = 0;
     void *object;
 
-    (void)arg;
     for (int i = 0; i < 100; i++) {
         MUST(stook_topology_set(texts[i % 5]) == 0);
         if (i == 4)
@@ -172,9 +153,8 @@ static int set_often(void *arg)
     return 0;
 }
 
-static void the_last_counts(void **unused)
+TEST(the_last_counts)
 {
-    (void)unused;
     if (getenv("STOOK_EMULATED"))
         skip(); /* its address space is the emulator's, too */
     in_child(set_often, NULL);
@@ -197,12 +177,11 @@ static int say_topology(void)
     return 0;
 }
 
-static void by_environment(void **unused)
+TEST(by_environment)
 {
     static struct child child;
     char path[600];
 
-    (void)unused;
     if (getenv("STOOK_EMULATED"))
         skip(); /* exec() of this program fails there */
     child_run(&child, start_anew, (void *)(uintptr_t) "node:3 core:7");
@@ -226,12 +205,11 @@ static void by_environment(void **unused)
 
 /* ---- threads and CPUs ------------------------------------------------------------------------ */
 
-static int state_cpus(void *arg)
+TEST_IN_CHILD(stated_cpus)
 {
     struct stook_cache *cache;
     void *zero, *one;
 
-    (void)arg;
     MUST(stook_topology_set("node:2 core:2 cpus:1=64 memory:0-1=1G") == 0);
     MUST(stook_topology_cpu(1) == 0); /* the first thread was on the first CPU */
     MUST(stook_topology_cpu(64) == 1);
@@ -264,12 +242,6 @@ static int state_cpus(void *arg)
     return 0;
 }
 
-static void stated_cpus(void **unused)
-{
-    (void)unused;
-    in_child(state_cpus, NULL);
-}
-
 enum { CROWD = 6 };
 
 static struct {
@@ -297,12 +269,11 @@ static void *crowd_thread(void *arg)
     return object;
 }
 
-static int run_crowd(void *arg)
+TEST_IN_CHILD(threads_in_turn)
 {
     pthread_t thread[CROWD];
     unsigned dealt = 0;
 
-    (void)arg;
     MUST(stook_topology_set(DOCUMENT) == 0);
     MUST(percpu_cpu() == 0);
     MUST((crowd.cache = stook_cache_create("x", 256, NULL)) != NULL);
@@ -328,21 +299,14 @@ static int run_crowd(void *arg)
     return 0;
 }
 
-static void threads_in_turn(void **unused)
-{
-    (void)unused;
-    in_child(run_crowd, NULL);
-}
-
 /* A forked child goes on where its parent was. */
-static int fork_there(void *arg)
+TEST_IN_CHILD(forked)
 {
     struct stook_cache *cache;
     void *object;
     int status;
     pid_t child;
 
-    (void)arg;
     MUST(stook_topology_set(DOCUMENT) == 0 && stook_topology_cpu(33) == 0);
     MUST((cache = stook_cache_create("x", 256, NULL)) != NULL);
     MUST((object = stook_alloc(cache, 0)) != NULL);
@@ -361,24 +325,11 @@ static int fork_there(void *arg)
     return 0;
 }
 
-static void forked(void **unused)
-{
-    (void)unused;
-    in_child(fork_there, NULL);
-}
-
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_call),         cmocka_unit_test(wrong_text),
-        cmocka_unit_test(too_late),        cmocka_unit_test(the_last_counts),
-        cmocka_unit_test(by_environment),  cmocka_unit_test(stated_cpus),
-        cmocka_unit_test(threads_in_turn), cmocka_unit_test(forked),
-    };
-
     arguments = argv;
     if (argc > 1 && strcmp(argv[1], "--environment") == 0)
         return say_topology();
     topology_find_folder();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -55,12 +55,11 @@ static void random_text(uint64_t *state, char *text)
     }
 }
 
-static void random_topologies(void **unused)
+TEST(random_topologies)
 {
     static char text[4096];
     uint64_t state = 1;
 
-    (void)unused;
     for (uint64_t n = scaled(1000); n > 0; n--) {
         random_text(&state, text);
         good(text);
@@ -69,7 +68,7 @@ static void random_topologies(void **unused)
     }
 }
 
-static void mutations(void **unused)
+TEST(mutations)
 {
     static const char *const words[] = {DOCUMENT, "node:3 distance:0/1=12 distance:0-1/2=30",
                                         "cpus:0=0-3,9 cpus:7=4-8 memory:0-1=3T memory:7=0 # x\n"};
@@ -77,7 +76,6 @@ static void mutations(void **unused)
     unsigned passed = 0, refused = 0;
     uint64_t state = 2;
 
-    (void)unused;
     for (uint64_t left = scaled(60000); left > 0; left--) {
         const char *word = words[random_below(&state, 3)];
         size_t length = strlen(word);
@@ -113,14 +111,4 @@ static void mutations(void **unused)
     }
     print_message("%u passed, %u were refused\n", passed, refused);
     assert_true(passed > scaled(1000) && refused > scaled(10000));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_topologies),
-        cmocka_unit_test(mutations),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,19 +3,11 @@
  * Topologies as text: texts that are read, texts that are refused and the place, and the printed form.
  */
 #include "base/settings.h"
+#include "support/test.h"
 #include "support/topology_text.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static bool cpu_on(unsigned cpu, unsigned node)
 {
@@ -29,9 +21,8 @@ static uint64_t gib(uint64_t n)
 
 /* ---- what is read ---------------------------------------------------------------------------- */
 
-static void the_documents_machine(void **unused)
+TEST(the_documents_machine)
 {
-    (void)unused;
     good(DOCUMENT);
     assert_int_equal(parsed.cpus, 64);
     assert_int_equal(parsed.allowed_cpus, 64);
@@ -51,9 +42,8 @@ static void the_documents_machine(void **unused)
     }
 }
 
-static void defaults(void **unused)
+TEST(defaults)
 {
-    (void)unused;
     good("node:2");
     assert_int_equal(parsed.cpus, 2);
     assert_true(cpu_on(0, 0) && cpu_on(1, 1));
@@ -69,9 +59,8 @@ static void defaults(void **unused)
     assert_int_equal(parsed.nodes, 1);
 }
 
-static void numbers_with_gaps(void **unused)
+TEST(numbers_with_gaps)
 {
-    (void)unused;
     good("cpus:0=0-3,8 cpus:63=8190-8191 memory:0=1 memory:63=1T cpus:0=5");
     assert_int_equal(parsed.cpus, 8192);
     assert_int_equal(parsed.allowed_cpus, 8);
@@ -86,9 +75,8 @@ static void numbers_with_gaps(void **unused)
     assert_true(cpu_on(3, 1) && cpu_on(100, 5) && cpu_on(50, 0) && parsed.nodes == 6);
 }
 
-static void memory_without_cpus(void **unused)
+TEST(memory_without_cpus)
 {
-    (void)unused;
     good("node:2 core:2 memory:0=16G memory:2=64G distance:0/2=17 distance:1/0=30 "
          "distance:1/2=25");
     assert_int_equal(parsed.nodes, 3);
@@ -102,18 +90,16 @@ static void memory_without_cpus(void **unused)
     assert_int_equal(parsed.memory_nodes, 1);
 }
 
-static void sizes(void **unused)
+TEST(sizes)
 {
-    (void)unused;
     good("node:5 memory:0=7 memory:1=7K memory:2=7M memory:3=7G memory:4=7T");
     for (unsigned node = 0; node < 5; node++)
         assert_int_equal(parsed.memory[node], (uint64_t)7 << 10 * node);
     good("node:1 memory:0=1048576T");
 }
 
-static void distances(void **unused)
+TEST(distances)
 {
-    (void)unused;
     good(
         "distance:*=40 node:4 distance:0-1=11 distance:0-1/2-3=30 distance:1/2=15"); /* last wins */
     assert_int_equal(parsed.distance[0][1], 11);
@@ -137,17 +123,15 @@ static void distances(void **unused)
     assert_int_equal(parsed.home_of_node[1], 1);
 }
 
-static void white_space(void **unused)
+TEST(white_space)
 {
-    (void)unused;
     good("# a comment\n\n\tnode:2 # another: node:3\r\n  core:2#end\nmemory:1=1G# x");
     assert_int_equal(parsed.cpus, 4);
     assert_int_equal(parsed.memory_nodes, 2);
 }
 
-static void the_largest(void **unused)
+TEST(the_largest)
 {
-    (void)unused;
     good("node:64 core:64 smt:2");
     assert_int_equal(parsed.cpus, 8192);
     assert_int_equal(parsed.nodes, 64);
@@ -158,7 +142,7 @@ static void the_largest(void **unused)
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
-static void wrong_texts(void **unused)
+TEST(wrong_texts)
 {
     static const struct {
         const char *text, *says;
@@ -221,7 +205,6 @@ static void wrong_texts(void **unused)
         {"distance:0-1=12", "column 16: there is no CPU"},
     };
 
-    (void)unused;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         if (parse(&parsed, wrong[i].text))
             fail_msg("\"%s\" passed", wrong[i].text);
@@ -232,11 +215,10 @@ static void wrong_texts(void **unused)
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-static void printed(void **unused)
+TEST(printed)
 {
     char text[512];
 
-    (void)unused;
     good(DOCUMENT);
     topology_print(&parsed, text, sizeof(text));
     assert_string_equal(
@@ -254,11 +236,10 @@ static void printed(void **unused)
 }
 
 /* The machine's own can be printed, and read elsewhere. */
-static void this_machine(void **unused)
+TEST(this_machine)
 {
     static char text[128 << 10];
 
-    (void)unused;
     memset(&topology, 0, sizeof(topology));
     unsetenv("STOOK_TOPOLOGY");
     settings_read(environ, false);
@@ -274,14 +255,13 @@ static void this_machine(void **unused)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static void files_of_the_project(void **unused)
+TEST(files_of_the_project)
 {
     const char *source = getenv("STOOK_SOURCE_DIR");
     char folder[512], path[1024];
     unsigned n = 0;
     DIR *dir;
 
-    (void)unused;
     if (!source)
         skip();
     snprintf(folder, sizeof(folder), "%s/topologies", source);
@@ -308,12 +288,11 @@ static void files_of_the_project(void **unused)
 }
 
 /* What was there stays when a text or a file is none. */
-static void files_that_are_none(void **unused)
+TEST(files_that_are_none)
 {
     char path[] = "/tmp/stook-topology-XXXXXX", *large = calloc(1, TOPOLOGY_TEXT_MAX + 1);
     int fd = mkstemp(path);
 
-    (void)unused;
     assert_true(fd >= 0 && large);
     good("node:3");
     again = parsed;
@@ -336,26 +315,4 @@ static void files_that_are_none(void **unused)
     close(fd);
     unlink(path);
     free(large);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_documents_machine),
-        cmocka_unit_test(defaults),
-        cmocka_unit_test(numbers_with_gaps),
-        cmocka_unit_test(memory_without_cpus),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(distances),
-        cmocka_unit_test(white_space),
-        cmocka_unit_test(the_largest),
-        cmocka_unit_test(wrong_texts),
-        cmocka_unit_test(printed),
-        cmocka_unit_test(this_machine),
-
-        cmocka_unit_test(files_of_the_project),
-        cmocka_unit_test(files_that_are_none),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,11 @@
  * Traces: the allocations and frees of users are in the file, once, in an order of time in which no address is allocated
  * twice.  Events that are not in it are counted, to the event.  Neither forks, handlers nor a kill break the file.
  */
-#include "support/child.h"
+#define MUST_FAILS abort()
+#include "support/must.h"
 #include "support/random.h"
 #include "support/scale.h"
+#include "support/test.h"
 #include "support/trace_decode.h"
 
 #include "trace/trace.h"
@@ -20,34 +22,16 @@
 #include <stook/topology.h>
 #include <stook/trace.h>
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-/* For threads and children, where cmocka's assertions cannot. */
-#define MUST(what)                                                                                 \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                             \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum { SIZE = 100, MOST = 1000 };
 
@@ -58,7 +42,6 @@ static struct trace_decoded t;
 
 static int setup(void **state)
 {
-    (void)state;
     if (!mkdtemp(folder))
         return -1;
     snprintf(path, sizeof(path), "%s/trace", folder);
@@ -69,7 +52,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     unlink(path);
     unlink(other);
     return rmdir(folder) + stook_cache_destroy(cache);
@@ -77,7 +59,6 @@ static int teardown(void **state)
 
 static int forget(void **state)
 {
-    (void)state;
     (void)stook_trace_stop();
     trace_decoded_free(&t);
     memset(&t, 0, sizeof(t));
@@ -106,9 +87,8 @@ static void pairs(unsigned n)
 
 /* ---- what is recorded ------------------------------------------------------------------------- */
 
-static void test_single(void **state)
+TEST_WITH(test_single, NULL, forget)
 {
-    (void)state;
     void *a, *b, *c, *bulk[5];
 
     a = stook_alloc(cache, 0); /* not recorded */
@@ -158,9 +138,8 @@ static void test_single(void **state)
 }
 
 /* A cache that is made meanwhile, one after it with its number, and a name as long as may be. */
-static void test_caches(void **state)
+TEST_WITH(test_caches, NULL, forget)
 {
-    (void)state;
     char name[STOOK_NAME_MAX + 10];
     struct stook_cache *made;
     uint32_t first;
@@ -187,14 +166,11 @@ static void test_caches(void **state)
 
 static void no_constructor(void *object, void *arg)
 {
-    (void)arg;
-    (void)object;
 }
 
 /* Objects that are closer together than eight bytes: with a constructor nothing is written to them. */
-static void test_tiny(void **state)
+TEST_WITH(test_tiny, NULL, forget)
 {
-    (void)state;
     struct stook_cache_args args = {.size = sizeof(args), .align = 1, .ctor = no_constructor};
     struct stook_cache *tiny = stook_cache_create("tiny", 1, &args);
     unsigned odd = 0;
@@ -216,9 +192,8 @@ static void test_tiny(void **state)
     assert_int_equal(t.unknown + t.live + t.twice + t.header.lost, 0);
 }
 
-static void test_kmalloc(void **state)
+TEST_WITH(test_kmalloc, NULL, forget)
 {
-    (void)state;
     void *small, *large, *grown, *moved;
 
     stook_free_any(stook_kmalloc(8, 0)); /* its caches are there */
@@ -245,9 +220,8 @@ static void test_kmalloc(void **state)
 }
 
 /* Objects of reserves are not recorded until a user has them. */
-static void test_reserves(void **state)
+TEST_WITH(test_reserves, NULL, forget)
 {
-    (void)state;
     struct stook_sheaf *sheaf;
     struct stook_pool *pool;
     void *a, *b;
@@ -297,7 +271,6 @@ static int deferred(void *arg)
     const struct stook_rcu_ops ops = {
         .size = sizeof(ops), .call = rcu_call, .barrier = rcu_pass, .synchronize = rcu_pass};
 
-    (void)arg;
     MUST(stook_rcu_set_ops(&ops) == 0);
     begin(STOOK_TRACE_LIMIT);
     MUST(stook_alloc_bulk(cache, 0, MOST, objects) == 0);
@@ -310,9 +283,8 @@ static int deferred(void *arg)
     return 0;
 }
 
-static void test_deferred(void **state)
+TEST_WITH(test_deferred, NULL, forget)
 {
-    (void)state;
     static struct child child;
 
     child_run(&child, deferred, NULL);
@@ -325,7 +297,6 @@ static int simulated(void *arg)
     struct stook_cache *own;
     void *a;
 
-    (void)arg;
     MUST(stook_topology_set("node:4 core:16") == 0);
     begin(STOOK_TRACE_LIMIT);
     own = stook_cache_create("own", 64, NULL);
@@ -342,14 +313,12 @@ static int simulated(void *arg)
 static int cpus(void *arg)
 {
     /* The library starts anew only while nothing was taken. */
-    (void)arg;
     execl("/proc/self/exe", "test_trace", "simulated", path, (char *)NULL);
     return 1;
 }
 
-static void test_simulated(void **state)
+TEST_WITH(test_simulated, NULL, forget)
 {
-    (void)state;
     static struct child child;
 
     if (getenv("STOOK_EMULATED")) /* what it executes is not emulated */
@@ -360,9 +329,8 @@ static void test_simulated(void **state)
 
 /* ---- the file --------------------------------------------------------------------------------- */
 
-static void test_errors(void **state)
+TEST_WITH(test_errors, NULL, forget)
 {
-    (void)state;
     struct stat st;
     int fd;
 
@@ -401,9 +369,8 @@ static void test_errors(void **state)
 }
 
 /* Another process writes to that file. */
-static void test_busy(void **state)
+TEST_WITH(test_busy, NULL, forget)
 {
-    (void)state;
     int status;
     pid_t pid;
 
@@ -419,9 +386,8 @@ static void test_busy(void **state)
 }
 
 /* At the limit everything is lost, and counted. */
-static void test_limit(void **state)
+TEST_WITH(test_limit, NULL, forget)
 {
-    (void)state;
     const unsigned n = 20000;
 
     begin(STOOK_TRACE_LIMIT_MIN);
@@ -440,7 +406,6 @@ static int limited(void *arg)
     struct rlimit limit = {TRACE_HEADER_BYTES + TRACE_CHUNK_BYTES + 1000, RLIM_INFINITY};
     const unsigned n = 15000;
 
-    (void)arg;
     signal(SIGXFSZ, SIG_DFL);
     MUST(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     begin(STOOK_TRACE_LIMIT);
@@ -462,9 +427,8 @@ static int limited(void *arg)
     return 0;
 }
 
-static void test_limited(void **state)
+TEST_WITH(test_limited, NULL, forget)
 {
-    (void)state;
     static struct child child;
 
     child_run(&child, limited, NULL);
@@ -496,9 +460,8 @@ static void *exchange(void *arg)
     return NULL;
 }
 
-static void test_threads(void **state)
+TEST_WITH(test_threads, NULL, forget)
 {
-    (void)state;
     pthread_t thread[THREADS];
 
     atomic_store(&done, 0);
@@ -520,15 +483,13 @@ static void test_threads(void **state)
 
 static void *one_pair(void *arg)
 {
-    (void)arg;
     pairs(1);
     return NULL;
 }
 
 /* Threads that have ended leave their chunks to others. */
-static void test_short_threads(void **state)
+TEST_WITH(test_short_threads, NULL, forget)
 {
-    (void)state;
     const unsigned n = (unsigned)scaled(1000);
     pthread_t thread;
 
@@ -545,16 +506,14 @@ static void test_short_threads(void **state)
 
 static void *churn(void *arg)
 {
-    (void)arg;
     while (!atomic_load(&stop))
         pairs(10);
     return NULL;
 }
 
 /* Begun and ended under threads that go on. */
-static void test_restarts(void **state)
+TEST_WITH(test_restarts, NULL, forget)
 {
-    (void)state;
     pthread_t thread[THREADS];
 
     atomic_store(&stop, false);
@@ -582,7 +541,6 @@ static void handler(int signal)
 {
     void *object;
 
-    (void)signal;
     object = stook_alloc(cache, STOOK_SIGNAL_SAFE);
     atomic_fetch_add(&done, 2u * (object != NULL));
     stook_free(cache, object);
@@ -593,7 +551,6 @@ static pthread_t victim;
 
 static void *shoot(void *arg)
 {
-    (void)arg;
     while (!atomic_load(&stop)) { /* one at a time, so that the interrupted thread makes progress */
         unsigned before = atomic_load(&handled);
         pthread_kill(victim, SIGUSR1);
@@ -604,9 +561,8 @@ static void *shoot(void *arg)
 }
 
 /* What a handler does while a record is written is lost, and counted; between records it is not. */
-static void test_handlers(void **state)
+TEST_WITH(test_handlers, NULL, forget)
 {
-    (void)state;
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     uint64_t n = 0;
     pthread_t shooter;
@@ -630,7 +586,6 @@ static void test_handlers(void **state)
 
 static int child_body(void *arg)
 {
-    (void)arg;
     pairs(100); /* into a file that is not there any more */
     MUST(stook_trace_stop() == -1 && errno == EINVAL);
     MUST(stook_trace_start(other, STOOK_TRACE_LIMIT) == 0); /* into its own */
@@ -639,9 +594,8 @@ static int child_body(void *arg)
     return 0;
 }
 
-static void test_fork(void **state)
+TEST_WITH(test_fork, NULL, forget)
 {
-    (void)state;
     static struct child child;
 
     begin(STOOK_TRACE_LIMIT);
@@ -659,9 +613,8 @@ static void test_fork(void **state)
 }
 
 /* A child that no atfork handler saw. */
-static void test_raw_fork(void **state)
+TEST_WITH(test_raw_fork, NULL, forget)
 {
-    (void)state;
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     skip();
 #endif
@@ -685,9 +638,8 @@ static void test_raw_fork(void **state)
 }
 
 /* Killed in the middle of things: all that was recorded is there, as whole records. */
-static void test_killed(void **state)
+TEST_WITH(test_killed, NULL, forget)
 {
-    (void)state;
     int pipes[2], status;
     pid_t pid;
     char byte;
@@ -716,20 +668,11 @@ static void test_killed(void **state)
     assert_int_equal(t.unknown + t.twice, 0);
 }
 
-#define TEST(name) cmocka_unit_test_teardown(test_##name, forget)
-
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(single),   TEST(caches),    TEST(tiny),          TEST(kmalloc),  TEST(reserves),
-        TEST(deferred), TEST(simulated), TEST(errors),        TEST(busy),     TEST(limit),
-        TEST(limited),  TEST(threads),   TEST(short_threads), TEST(restarts), TEST(handlers),
-        TEST(fork),     TEST(raw_fork),  TEST(killed),
-    };
-
     if (argc == 3 && strcmp(argv[1], "simulated") == 0) {
         snprintf(path, sizeof(path), "%s", argv[2]);
         return simulated(NULL);
     }
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return tests_run(setup, teardown);
 }

@@ -10,13 +10,8 @@
 
 #include "support/random.h"
 #include "support/scale.h"
+#include "support/test.h"
 #include "support/trace_writer.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 enum { EVENTS = 2000 };
 
@@ -145,20 +140,18 @@ static void as_written(uint32_t chunk_bytes, uint64_t random)
     trace_writer_end(&w);
 }
 
-static void all_that_was_written_in_order(void **unused)
+TEST(all_that_was_written_in_order)
 {
-    (void)unused;
     as_written(sizeof(struct trace_chunk) + 64, 1); /* a record or two a chunk */
     as_written(512, 2);
     as_written(TRACE_CHUNK_BYTES, 3);
 }
 
 /* At one time: caches, then frees, then allocations; a thread's own in its order. */
-static void frees_first(void **unused)
+TEST(frees_first)
 {
     struct trace_writer w;
 
-    (void)unused;
     trace_writer_start(&w, 512);
     trace_writer_chunk(&w, 0, 5, 0);
     trace_writer_alloc(&w, 0, 5, 100, 3, 0);
@@ -178,11 +171,10 @@ static void frees_first(void **unused)
 }
 
 /* A number that is another cache from a time on, whatever chunk says so first. */
-static void caches_change(void **unused)
+TEST(caches_change)
 {
     struct trace_writer w;
 
-    (void)unused;
     trace_writer_start(&w, 1024);
     trace_writer_chunk(&w, 1, 20, 0);
     trace_writer_cache(&w, 1, 9, 64, 64, 8, "second");
@@ -211,12 +203,11 @@ static void caches_change(void **unused)
 }
 
 /* What may be missing: chunks that were claimed only, and those behind the file's end. */
-static void what_may_be_missing(void **unused)
+TEST(what_may_be_missing)
 {
     struct trace_writer w;
     uint64_t bytes;
 
-    (void)unused;
     trace_writer_start(&w, 512);
     good(&w);
     no_more();
@@ -246,11 +237,10 @@ static struct trace_writer *one_chunk(struct trace_writer *w)
     return w;
 }
 
-static void heads(void **unused)
+TEST(heads)
 {
     struct trace_writer w;
 
-    (void)unused;
     trace_writer_start(&w, 512);
     bad_file(w.file, sizeof(struct trace_header) - 1, 0, "this is no trace");
     w.header->version = 3;
@@ -273,11 +263,10 @@ static void heads(void **unused)
     trace_close(&trace);
 }
 
-static void chunks(void **unused)
+TEST(chunks)
 {
     struct trace_writer w;
 
-    (void)unused;
     trace_writer_free(one_chunk(&w), 0, 5, 100);
     bad_file(w.file, 128 + 31, 128, "the file ends within a chunk's head");
     bad_file(w.file, 128 + 32 + 2, 128, "the file ends within a chunk");
@@ -295,12 +284,11 @@ static void chunks(void **unused)
     bad(&w, 128 + 512, "a chunk begins before the thread's last one ends");
 }
 
-static void records(void **unused)
+TEST(records)
 {
     enum { FIRST = 128 + 32 };
     struct trace_writer w;
 
-    (void)unused;
     trace_writer_byte(one_chunk(&w), 0, 6);
     bad(&w, FIRST, "a record of a kind that is not known");
     trace_writer_byte(one_chunk(&w), 0, TRACE_FREE);
@@ -327,12 +315,11 @@ static void records(void **unused)
 }
 
 /* What malloc was asked for. */
-static void asked(void **unused)
+TEST(asked)
 {
     enum { ASKED = 128 + 32 + 1 };
     struct trace_writer w;
 
-    (void)unused;
     one_chunk(&w);
     trace_writer_cache(&w, 0, 1, 112, 112, 16, "malloc-112");
     trace_writer_asked(&w, 0, 6, 100, 1, 99, 0);
@@ -368,7 +355,7 @@ static void asked(void **unused)
     bad(&w, 0, "nothing describes cache 77, which has objects");
 }
 
-static void caches(void **unused)
+TEST(caches)
 {
     enum { FIRST = 128 + 32 + 1 };
     static const struct {
@@ -385,7 +372,6 @@ static void caches(void **unused)
     };
     struct trace_writer w;
 
-    (void)unused;
     for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         trace_writer_cache(one_chunk(&w), 0, (unsigned)wrong[i].number, wrong[i].size,
                            wrong[i].stride, wrong[i].align, "name");
@@ -427,14 +413,13 @@ static void some_trace(struct trace_writer *w)
     }
 }
 
-static void any_bytes(void **unused)
+TEST(any_bytes)
 {
     uint64_t random = 5, read = 0, refused = 0;
     struct trace_writer w;
     unsigned char *file;
     uint64_t bytes;
 
-    (void)unused;
     some_trace(&w);
     bytes = trace_writer_bytes(&w);
     file = guarded(bytes);
@@ -473,7 +458,7 @@ static void any_bytes(void **unused)
 
 /* ---- live objects ---------------------------------------------------------------------------- */
 
-static void live_objects(void **unused)
+TEST(live_objects)
 {
     enum { ADDRESSES = 5000 };
     static bool out[ADDRESSES];
@@ -481,7 +466,6 @@ static void live_objects(void **unused)
     struct trace_live live;
     struct trace_object object;
 
-    (void)unused;
     trace_live_start(&live);
     for (uint64_t i = scaled(200000); i > 0; i--) {
         unsigned n = random_below(&random, i % 3 ? ADDRESSES : ADDRESSES / 10);
@@ -504,23 +488,4 @@ static void live_objects(void **unused)
         found += live.slot[i].address != 0;
     assert_int_equal(found, live_now);
     trace_live_end(&live);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_that_was_written_in_order),
-        cmocka_unit_test(frees_first),
-        cmocka_unit_test(caches_change),
-        cmocka_unit_test(what_may_be_missing),
-        cmocka_unit_test(heads),
-        cmocka_unit_test(chunks),
-        cmocka_unit_test(records),
-        cmocka_unit_test(asked),
-        cmocka_unit_test(caches),
-        cmocka_unit_test(any_bytes),
-        cmocka_unit_test(live_objects),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

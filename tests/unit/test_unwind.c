@@ -10,25 +10,18 @@
 #include "site/tag.h"
 #include "support/random.h"
 #include "support/scale.h"
+#include "support/test.h"
 
 #include <alloca.h>
 #include <dlfcn.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <ucontext.h>
 #include <unistd.h>
 #include <unwind.h>
-
-#include <cmocka.h>
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 enum { WALKS = 1 };
@@ -96,7 +89,6 @@ static void deep(void **state)
 {
     unsigned most = 101;
 
-    (void)state;
     assert_int_equal(recurse(100, &most), 101);
 }
 
@@ -133,7 +125,6 @@ static void of_any_size(void **state)
 {
     unsigned most = 4;
 
-    (void)state;
     assert_int_equal(with_alloca(&most), 1);
     assert_int_equal(with_megabyte(&most), 1);
     assert_int_equal(with_realigned(&most), 1);
@@ -151,7 +142,6 @@ static void through_the_library(void **state)
 {
     int numbers[] = {5, 3, 9, 1};
 
-    (void)state;
     qsort(numbers, 4, sizeof(numbers[0]), compare_elements);
     assert_int_equal(numbers[3], 9);
 }
@@ -176,7 +166,6 @@ static void of_a_thread(void **state)
     unsigned most = 7;
     pthread_t id;
 
-    (void)state;
     assert_int_equal(pthread_create(&id, NULL, thread, &most), 0);
     assert_int_equal(pthread_join(id, NULL), 0);
 }
@@ -201,7 +190,6 @@ static void of_a_thread_on_given_memory(void **state)
     unsigned most = 7;
     pthread_t id;
 
-    (void)state;
     assert_int_equal(pthread_create(&id, NULL, thread_with_room, &most), 0);
     assert_int_equal(pthread_join(id, NULL), 0);
 }
@@ -246,7 +234,6 @@ static void of_a_context(void **state)
     size_t size = 256 << 10;
     pthread_t id;
 
-    (void)state;
     (void)of_contexts(&size);
     assert_int_equal(pthread_create(&id, NULL, of_contexts, &size), 0);
     assert_int_equal(pthread_join(id, NULL), 0);
@@ -261,7 +248,6 @@ static void of_a_context_below(void **state)
     char *room = mmap((void *)(uintptr_t)top, ROOM, PROT_READ | PROT_WRITE, // NOLINT
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
-    (void)state;
     if (room == MAP_FAILED)
         skip();
     context_switch(room, ROOM);
@@ -277,7 +263,6 @@ static uint64_t handler_frames[FRAMES];
 
 static void handler(int signal)
 {
-    (void)signal;
     handler_ours.depth = handler_theirs.depth = 0;
     handler_walked = unwind_walk(unwind_here(), stack_visit, &handler_ours);
     (void)_Unwind_Backtrace(stack_frame, &handler_theirs);
@@ -301,7 +286,6 @@ static void of_a_handler(void **state)
 {
     struct sigaction action = {.sa_handler = handler};
 
-    (void)state;
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
     assert_int_equal(raise(SIGUSR1), 0);
     check_handler();
@@ -317,7 +301,6 @@ static void of_a_stack_of_its_own(void **state)
                         {.ss_sp = above, .ss_size = sizeof(above)}},
             before;
 
-    (void)state;
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(sigaltstack(&stacks[i], i == 0 ? &before : NULL), 0);
@@ -345,7 +328,6 @@ static void of_no_file(void **state)
     void (*trampoline)(bool (*)(struct stack *), struct stack *);
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    (void)state;
     assert_ptr_not_equal(page, MAP_FAILED);
     memcpy(page, code, sizeof(code));
     __builtin___clear_cache((char *)page, (char *)page + sizeof(code));
@@ -362,7 +344,6 @@ static void beyond_the_stack(void **state)
     struct unwind_frame here = unwind_here();
     struct stack stack = {0};
 
-    (void)state;
     for (unsigned i = 0; i < 4; i++) {
         here.sp =
             (uint64_t[]){UINT64_MAX - 7, 8, getauxval(AT_RANDOM), (uintptr_t)pthread_self()}[i];
@@ -395,7 +376,6 @@ static void through_plugs(void **state)
 {
     uint64_t narrow, wide;
 
-    (void)state;
     if (!getenv("STOOK_TEST_DIR"))
         skip();
     narrow = through_plug("narrow");
@@ -480,7 +460,6 @@ static void of_bytes(void **state)
     static const unsigned char moved[] = {0x09, CIE_FP, 3};
     struct unwind_tables tables = tables_make(program, sizeof(program));
 
-    (void)state;
     check_rule(rule_at(&tables, 0), UNWIND_SP, 8, UNWIND_FP_SAME, 0);
     check_rule(rule_at(&tables, 1), UNWIND_SP, 16, UNWIND_FP_CFA, -16);
     check_rule(rule_at(&tables, 3), UNWIND_SP, 16, UNWIND_FP_CFA, -16);
@@ -517,7 +496,6 @@ static void of_no_tables(void **state)
 {
     uint64_t seed = 20261123, known = 0, rounds = scaled(300000);
 
-    (void)state;
     for (uint64_t i = 0; i < rounds; i++) {
         unsigned char program[64];
         struct unwind_tables tables;
@@ -547,7 +525,6 @@ static int tables_map(void **state)
 {
     char *pages = mmap(NULL, 3 * TABLES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    (void)state;
     if (pages == MAP_FAILED || sysconf(_SC_PAGESIZE) != TABLES ||
         mprotect(pages + TABLES, TABLES, PROT_READ | PROT_WRITE) != 0)
         return -1;

@@ -18,23 +18,16 @@
 #include "site/tag.h"
 #include "slab/stat.h"
 #include "view/view.h"
+#include "support/test.h"
 
 #include <elf.h>
 #include <link.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static const struct view_note *found;
 static unsigned notes;
 
 static int find_note(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    (void)size;
-    (void)arg;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
         const char *at = (const char *)(info->dlpi_addr + header->p_vaddr),
@@ -86,17 +79,15 @@ static void *variable_of(const char *name)
     return NULL;
 }
 
-static int setup(void **state)
+static int setup(void **unused)
 {
-    (void)state;
     dl_iterate_phdr(find_note, NULL);
     assert_non_null(found);
     return 0;
 }
 
-static void test_one_note(void **state)
+TEST(test_one_note)
 {
-    (void)state;
     assert_int_equal(notes, 1);
     assert_int_equal(found->format, VIEW_FORMAT);
     assert_int_equal(found->bytes, sizeof(*found));
@@ -109,7 +100,7 @@ static void test_one_note(void **state)
 }
 
 /* Every variable is where the program has it. */
-static void test_variables(void **state)
+TEST(test_variables)
 {
     static const struct {
         const char *name;
@@ -123,7 +114,6 @@ static void test_variables(void **state)
 #include "view/view.def"
     };
 
-    (void)state;
     assert_int_equal(found->variables, sizeof(all) / sizeof(all[0]));
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         assert_ptr_equal(variable_of(all[i].name), all[i].address);
@@ -137,9 +127,8 @@ static void expect(const char *name, size_t value, size_t size)
         fail_msg("%s is %u, %u bytes; not %zu, %zu", name, item->value, item->size, value, size);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     expect("pagemap", 0, sizeof(struct pagemap));
     expect("pagemap.low", offsetof(struct pagemap, low), sizeof(size_t));
     expect("cache.name", offsetof(struct stook_cache, name), STOOK_NAME_MAX + 1);
@@ -157,11 +146,10 @@ static void test_names(void **state)
 }
 
 /* No name twice, and each ends within its place. */
-static void test_names_are_names(void **state)
+TEST(test_names_are_names)
 {
     const struct view_name *names = follow(found->name_table);
 
-    (void)state;
     for (unsigned i = 0; i < found->names; i++) {
         assert_true(strnlen(names[i].name, VIEW_NAME_MAX) < VIEW_NAME_MAX && names[i].name[0]);
         for (unsigned j = 0; j < i; j++)
@@ -170,12 +158,11 @@ static void test_names_are_names(void **state)
 }
 
 /* A reader finds a living library by it: the page map's size is not 0 any more, and the table has the caches. */
-static void test_it_leads_to_the_heap(void **state)
+TEST(test_it_leads_to_the_heap)
 {
     struct stook_cache *cache = stook_cache_create("described", 100, NULL), **table;
     size_t size;
 
-    (void)state;
     memcpy(&size, (char *)variable_of("pagemap") + name_of("pagemap.size")->value, sizeof(size));
     assert_true(size > 0);
     table = variable_of("cache_table");
@@ -186,13 +173,5 @@ static void test_it_leads_to_the_heap(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_note),
-        cmocka_unit_test(test_variables),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_names_are_names),
-        cmocka_unit_test(test_it_leads_to_the_heap),
-    };
-
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return tests_run(setup, NULL);
 }

@@ -3,28 +3,21 @@
  * How much free memory stays resident: the limit follows what the program needs again.  Each test runs in a child,
  * whose limits have learned nothing yet.
  */
+#define MUST_FAILS abort()
 #include "large/arena_span.h"
 #include "page/arena.h"
 
 #include "page/block.h"
 #include "page/zone.h"
 #include "support/check.h"
-#include "support/child.h"
+#include "support/must.h"
+#include "support/test.h"
 
 #include <stook/stook.h>
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum {
     RUN = 64,
@@ -33,14 +26,6 @@ enum {
     SLABS = 8192
 };                                        /* pages of each; how many at most: 128 and 256 MiB */
 enum { MIB = 256, MIB_RUNS = MIB / RUN }; /* pages of a MiB; runs of one */
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static char *runs[RUNS], *slabs[SLABS];
 static void *metas[SLABS];
@@ -86,8 +71,24 @@ static void put(unsigned from, unsigned to)
 
 /* ---- the limit ------------------------------------------------------------------------------ */
 
+static int start_part(void *part)
+{
+    (void)stook_mode(NULL);
+    return (*(int (**)(void))part)();
+}
+
+/* A test: the library starts in the child. */
+#define WARM(part)                                                                                 \
+    static int part(void);                                                                         \
+    TEST(test_##part)                                                                              \
+    {                                                                                              \
+        int (*body)(void) = part;                                                                  \
+        in_child(start_part, &body);                                                               \
+    }                                                                                              \
+    static int part(void)
+
 /* A program that had 12 MiB once and frees it keeps little, and its limit is where it began. */
-static int once(void)
+WARM(once)
 {
     take(0, 12 * MIB_RUNS);
     put(0, 12 * MIB_RUNS);
@@ -98,7 +99,7 @@ static int once(void)
 }
 
 /* All that is beyond the limit and its slack goes back at once; and what the arena calls warm is resident. */
-static int goes_back(void)
+WARM(goes_back)
 {
     size_t warm = 0;
 
@@ -125,7 +126,7 @@ static int goes_back(void)
  * The hysteresis: a program that breathes gives back, in all its breaths together, no more than two breaths
  * have, and none once it has learned; so it pays no page faults then.
  */
-static int breathes(void)
+WARM(breathes)
 {
     enum { BREATH = 24 * MIB_RUNS, BREATHS = 40, LEARNED = 4 };
     struct arena_stat learned = {0};
@@ -149,7 +150,7 @@ static int breathes(void)
 }
 
 /* It learns from single pages, too. */
-static int breathes_by_pages(void)
+WARM(breathes_by_pages)
 {
     enum { PAGES = 1600, BREATHS = 40 };
     static char *page[PAGES];
@@ -168,7 +169,7 @@ static int breathes_by_pages(void)
 }
 
 /* With large heaps a quarter of the most in use may be warm, if it is needed again: more than the reserve. */
-static int large_heap_learns(void)
+WARM(large_heap_learns)
 {
     enum { SPANS = 160, SWING = 18 }; /* blocks: 320 MiB, of which 36 come and go */
     static char *span[SPANS];
@@ -196,7 +197,7 @@ static int large_heap_learns(void)
 }
 
 /* What was learned is forgotten: it became smaller, and warm pages are idle turn by turn. */
-static int becomes_smaller(void)
+WARM(becomes_smaller)
 {
     size_t warm;
 
@@ -217,7 +218,7 @@ static int becomes_smaller(void)
 
 /* ---- which pages ---------------------------------------------------------------------------- */
 
-static int spans_go_back(void)
+WARM(spans_go_back)
 {
     char *span = arena_span_alloc(0, 40, BLOCK_SIZE, false, NULL); /* 80 MiB */
 
@@ -236,7 +237,7 @@ static int spans_go_back(void)
 }
 
 /* A span is made of blocks that are resident, wherever they lie. */
-static int spans_take_warm_blocks(void)
+WARM(spans_take_warm_blocks)
 {
     char *span[8];
     struct arena_stat before;
@@ -254,7 +255,7 @@ static int spans_take_warm_blocks(void)
 }
 
 /* Warm pages that lie in pieces move to where a span has room, and those of neighbours stay. */
-static int spans_get_pages_from_elsewhere(void)
+WARM(spans_get_pages_from_elsewhere)
 {
     enum { SPANS = 8, EACH = 2, ALL = SPANS / 2 * EACH };
     size_t bytes = (size_t)EACH * BLOCK_SIZE;
@@ -289,7 +290,7 @@ static int spans_get_pages_from_elsewhere(void)
 }
 
 /* A program that keeps replacing large blocks stays near its most, and takes little from the kernel then. */
-static int replaced_spans_stay(void)
+WARM(replaced_spans_stay)
 {
     enum { LIVE = 20, ROUNDS = 400, LEARNED = 200, LEAST = 2, MORE = 8 };
     char *span[LIVE];
@@ -322,7 +323,7 @@ static int replaced_spans_stay(void)
  * A block on a huge page is not broken for a few free slabs, however much is warm; once half of it is free,
  * they go back.  From then on it is a block like others.
  */
-static int huge_pages_stay_whole(void)
+WARM(huge_pages_stay_whole)
 {
     enum { EACH = BLOCK_PAGES / SLAB, BLOCKS = 40, FIRST = 20 };
     uint64_t purged;
@@ -342,58 +343,4 @@ static int huge_pages_stay_whole(void)
     MUST(pages_of(now().purged - purged) >= (BLOCKS - FIRST) * BLOCK_PAGES - 5 * MIB);
     check_all(NULL, 0);
     return 0;
-}
-
-/* ---- all ------------------------------------------------------------------------------------ */
-
-static int start_part(void *part)
-{
-    (void)stook_mode(NULL);
-    return (*(int (**)(void))part)();
-}
-
-/* The library starts in the child. */
-static void run(int (*part)(void))
-{
-    struct child child;
-
-    child_run(&child, start_part, &part);
-    assert_true(child_passed(&child));
-}
-
-#define WARM(part)                                                                                 \
-    static void test_##part(void **unused)                                                         \
-    {                                                                                              \
-        (void)unused;                                                                              \
-        run(part);                                                                                 \
-    }
-WARM(once)
-WARM(goes_back)
-WARM(breathes)
-WARM(breathes_by_pages)
-WARM(large_heap_learns)
-WARM(becomes_smaller)
-WARM(spans_go_back)
-WARM(spans_take_warm_blocks)
-WARM(spans_get_pages_from_elsewhere)
-WARM(replaced_spans_stay)
-WARM(huge_pages_stay_whole)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_once),
-        cmocka_unit_test(test_goes_back),
-        cmocka_unit_test(test_breathes),
-        cmocka_unit_test(test_breathes_by_pages),
-        cmocka_unit_test(test_large_heap_learns),
-        cmocka_unit_test(test_becomes_smaller),
-        cmocka_unit_test(test_spans_go_back),
-        cmocka_unit_test(test_spans_take_warm_blocks),
-        cmocka_unit_test(test_spans_get_pages_from_elsewhere),
-        cmocka_unit_test(test_replaced_spans_stay),
-        cmocka_unit_test(test_huge_pages_stay_whole),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

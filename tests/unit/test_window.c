@@ -108,7 +108,6 @@ static int metadata_in_the_way(void *arg)
     struct arena_ask ask = {.pages = BLOCK_PAGES, .align = 1, .meta_bytes = 64};
     void *meta;
 
-    (void)arg;
     MUST(!is_mapped(place) && plant(place, size) == place);
     for (char *run = NULL; run < block + (size_t)AHEAD * BLOCK_SIZE;) {
         MUST((run = arena_alloc(0, &ask, NULL, &meta)) != NULL && run != block);
@@ -137,7 +136,6 @@ static int map_in_the_way(void *arg)
     static struct check_object held[400];
     unsigned n = 0;
 
-    (void)arg;
     MUST((cache = stook_cache_create("window", 200000, NULL)) != NULL);
     MUST(!is_mapped(place) && plant(place, size) == place);
     for (; n < 400; n++) {
@@ -199,7 +197,6 @@ static bool is_limited(void)
 /* Nothing is split between nodes: each finds its own objects, and where there is room one request has 40 GiB. */
 static int many_nodes(void *arg)
 {
-    (void)arg;
     MUST(stook_topology_set("node:64 core:1") == 0);
     MUST(pagemap.zones == 128 && window_mapped() < (1u << 20));
     for (unsigned round = 0; round < 20; round++)
@@ -226,7 +223,6 @@ static int large_heap(void *arg)
     struct stook_cache *small = stook_cache_create("small", 2000, NULL), *middle;
     size_t used = 0, before = mappings();
 
-    (void)arg;
     MUST(small && (middle = stook_cache_create("middle", 20000, NULL)) != NULL);
     for (unsigned i = 0; used < (size_t)16 << 30; i++) {
         size_t size = i % 2 ? (size_t)(1 + i % 7) << 19 : (size_t)(1 + i % 9) << 20;
@@ -249,7 +245,6 @@ static int tails_are_not_dumped(void *arg)
     uintptr_t from = 0, to = 0, wanted;
     bool hidden = false, seen = false;
 
-    (void)arg;
     MUST(arena_alloc_run(0, 1, 1, false, NULL));
     wanted = pagemap.middle + pagemap.low - os_page_size();
     smaps = fopen("/proc/self/smaps", "r");
@@ -270,7 +265,6 @@ static int tails_are_not_dumped(void *arg)
 
 static int little_at_the_start(void *arg)
 {
-    (void)arg;
     MUST(window_mapped() < (16u << 20));
     return 0;
 }
