@@ -78,6 +78,8 @@ void traces_builtin(struct traces_table *table);
 /* SIZE[:ORDER[:CAPACITY]] between commas, or a file with such words; false after complain(). */
 bool traces_table_read(struct traces_table *table, const char *text);
 
+/* What makes the table none that malloc could have; NULL: nothing. */
+const char *traces_table_wrong(const struct traces_table *table);
 /* Once, before the first play.  False after complain(). */
 bool traces_start(void);
 /* Orders and capacities of a whole table, where they are TRACES_AUTO; false after complain(): a slab holds no object. */

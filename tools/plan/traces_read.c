@@ -239,8 +239,7 @@ static bool traces_wastes(unsigned below, unsigned size)
                            : lost * 4 > least;
 }
 
-/* What makes the table none that malloc could have; NULL: nothing. */
-static const char *traces_table_wrong(const struct traces_table *table)
+const char *traces_table_wrong(const struct traces_table *table)
 {
     unsigned below = 0, power = TRACES_STEP;
 
