@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pace: how fast the machine is at this moment, in a unit that no allocator and no memory has part in: the nanoseconds of one
- * addition in a chain of them, each of which waits for the one before.  That is one cycle of the core.
+ * pace: how fast the machine is at this moment.  It measures the nanoseconds of one addition in a chain of additions, each of
+ * which waits for the one before: one cycle of the core.  Neither an allocator nor memory takes part.
  */
 #include "case.h"
 #include "timing.h"

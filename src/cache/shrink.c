@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * shrink.c - the public call that returns a cache's free objects and empty slabs.
+ */
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "page/arena.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * traced.c - starts and stops the trace that the settings or the program ask for, also in forked children.
+ */
 #include "face/traced.h"
 
 #include "text/file.h"

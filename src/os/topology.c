@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * topology.c - reads the CPUs, nodes and distances of the machine from /sys, and sorts the nodes by distance.
+ */
 #include "os/topology.h"
 
 #include "base/placed.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * arena_kept.c - rows of freed runs, by CPU and for the process, with an atomic exchange for each place.
+ */
 #include "page/arena_kept.h"
 
 #include "base/placed.h"

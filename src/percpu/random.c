@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * random.c - the generator of each CPU, and permutations and shuffles made with it.
+ */
 #include "percpu/random.h"
 
 #include "base/placed.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * tag.c - gives numbers to call sites and adds up their counts, in tables that are only appended to.
+ */
 #include "site/tag.h"
 
 #include "base/grow.h"

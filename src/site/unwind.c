@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * unwind.c - walks a stack by the rules that it keeps, and finds the file of an address that is new.
+ */
 #include "site/unwind.h"
 
 #include "base/placed.h"

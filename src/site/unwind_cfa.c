@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * unwind_cfa.c - interprets the call frame instructions of one entry of .eh_frame.
+ */
 #include "site/unwind_cfa.h"
 
 /* Of the DWARF standard. */

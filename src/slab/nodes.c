@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * nodes.c - takes objects from the home node first, then from the nearest node with memory.
+ */
 #include "slab/nodes.h"
 
 #include "os/topology.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * traces_show.c - what a table of size classes costs in each trace, as text or JSON.
+ * traces_show.c - the cost of a table of size classes in each trace, as text or JSON.
  */
 #include "plan/traces.h"
 
