@@ -36,7 +36,8 @@
     X(clock_ns)      /* what reading the clock adds to each */                                     \
     X(slow)          /* operations that took 10 us or more */                                      \
     X(slow_faults)   /* those with a page fault since the slow one before */                       \
-    X(slow_switches) /* those with a switch to another thread since the slow one before */
+    X(slow_switches) /* those with a switch to another thread since the slow one before */         \
+    X(addition_ns)   /* what one addition takes now */
 
 enum metric {
 #define METRIC_ENUM(name) METRIC_##name,

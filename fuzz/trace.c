@@ -55,22 +55,18 @@ static void trace_read_twice(const uint8_t *bytes, size_t n)
 
 static void trace_plan(const uint8_t *bytes, size_t n)
 {
-    static struct traces_table builtin;
+    static struct traces_table table;
     static bool started;
     struct traces_trace trace;
-    struct traces_plan plan = {
-        .trace = &trace, .traces = 1, .object = 1, .slab = 64, .json = bytes[n - 1] & 1};
-    struct traces_table table;
 
     if (!started) {
         FUZZ_CHECK(traces_start());
-        traces_builtin(&builtin);
-        FUZZ_CHECK(traces_resolve_all(&builtin));
+        traces_builtin(&table);
+        FUZZ_CHECK(traces_resolve_all(&table));
     }
     started = true;
-    table = builtin;
     if (traces_read(&trace, fuzz_file(bytes, n)))
-        traces_run(&plan, &table);
+        traces_show(&trace, 1, &table, bytes[n - 1] & 1);
     traces_free(&trace);
 }
 

@@ -127,11 +127,6 @@ DPDK_INLINE void adapter_free_bulk(adapter_t pool, void **objects, size_t n)
     rte_mempool_put_bulk(pool, objects, (unsigned)n);
 }
 
-static inline long adapter_reserve(void)
-{
-    return -1;
-}
-
 static inline void adapter_check(void)
 {
 }

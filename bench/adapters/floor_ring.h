@@ -24,11 +24,6 @@ static inline void adapter_free(adapter_t adapter, void *object)
     case_keep(object);
 }
 
-static inline long adapter_reserve(void)
-{
-    return -1;
-}
-
 static inline void adapter_check(void)
 {
 }

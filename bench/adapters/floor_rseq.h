@@ -125,11 +125,6 @@ full:
     case_die("the floor's sheaf is full");
 }
 
-static inline long adapter_reserve(void)
-{
-    return -1;
-}
-
 static inline void adapter_check(void)
 {
 }

@@ -38,11 +38,4 @@ static inline void adapter_free_any(void *object)
     MALLOC_FREE(object);
 }
 
-#ifndef MALLOC_HAS_RESERVE
-static inline long adapter_reserve(void)
-{
-    return -1;
-}
-#endif
-
 #endif

@@ -6,7 +6,6 @@
 
 #define MALLOC_ALLOC malloc
 #define MALLOC_FREE free
-#define MALLOC_HAS_RESERVE
 #include "malloc_calls.h"
 
 static inline void adapter_check(void)

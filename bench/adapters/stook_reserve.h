@@ -14,6 +14,7 @@
 #include <stook/stook.h>
 
 #define ADAPTER_LIMIT 1
+#define ADAPTER_RESERVE 1
 
 /* The first number after `key` that follows `after` (NULL: the report's start). */
 static inline long adapter_report_number(const char *after, const char *key)

@@ -19,16 +19,7 @@ struct accounted {
 
 static uint64_t accounted_pair(void *context, uint64_t count)
 {
-    adapter_t adapter = ((struct accounted *)context)->adapter;
-    uint64_t start = timing_now();
-    for (uint64_t i = 0; i < count; i++) {
-        void *object = adapter_alloc(adapter);
-        if (!object)
-            case_die("an allocation failed");
-        case_keep(object);
-        adapter_free(adapter, object);
-    }
-    return timing_now() - start;
+    return loops_pair(((struct accounted *)context)->adapter, count);
 }
 
 static uint64_t accounted_bulk(void *context, uint64_t count)
@@ -51,15 +42,6 @@ int case_accounted(const struct case_params *params, struct case_result *result)
     else
         loops_split(accounted.adapter, accounted.objects, params->n, 1, ns, result);
     return 0;
-}
-
-#else
-
-int case_accounted(const struct case_params *params, struct case_result *result)
-{
-    (void)params;
-    (void)result;
-    return WORKER_CANNOT;
 }
 
 #endif

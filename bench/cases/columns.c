@@ -55,14 +55,4 @@ int case_columns(const struct case_params *params, struct case_result *result)
     return 0;
 }
 
-#else
-
-int case_columns(const struct case_params *params, struct case_result *result)
-{
-    (void)params;
-    (void)result;
-    fprintf(stderr, "keeps nothing about objects\n");
-    return WORKER_CANNOT;
-}
-
 #endif

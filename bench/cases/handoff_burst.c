@@ -63,59 +63,38 @@ HANDOFF_INLINE void burst_produce(struct handoff *handoff, struct ring_end *end,
     }
 }
 
-HANDOFF_INLINE void burst_free_single(struct handoff *handoff, struct ring_end *end,
-                                      uint64_t objects)
+/* Each round chooses once between two loops: `bulk` is a constant in each. */
+HANDOFF_INLINE void burst_free(struct handoff *handoff, struct ring_end *end, uint64_t objects)
 {
-    burst_consume(handoff, end, objects, 0);
+    if (handoff->bulk)
+        burst_consume(handoff, end, objects, 1);
+    else
+        burst_consume(handoff, end, objects, 0);
 }
 
-HANDOFF_INLINE void burst_alloc_single(struct handoff *handoff, struct ring_end *end,
-                                       uint64_t objects)
+HANDOFF_INLINE void burst_alloc(struct handoff *handoff, struct ring_end *end, uint64_t objects)
 {
-    burst_produce(handoff, end, objects, 0);
+    if (handoff->bulk)
+        burst_produce(handoff, end, objects, 1);
+    else
+        burst_produce(handoff, end, objects, 0);
 }
 
-static void *burst_consumer_single(void *context)
+static void *burst_consumer(void *context)
 {
-    handoff_serve(context, burst_free_single);
+    handoff_serve(context, burst_free);
     return NULL;
 }
 
-static uint64_t burst_round_single(void *context, uint64_t count)
+static uint64_t burst_round(void *context, uint64_t count)
 {
     struct handoff *handoff = context;
-    return handoff_time(handoff, count * burst_unit(handoff->n), burst_alloc_single);
+    return handoff_time(handoff, count * burst_unit(handoff->n), burst_alloc);
 }
-
-#if ADAPTER_BULK
-HANDOFF_INLINE void burst_free_bulk(struct handoff *handoff, struct ring_end *end, uint64_t objects)
-{
-    burst_consume(handoff, end, objects, 1);
-}
-
-HANDOFF_INLINE void burst_alloc_bulk(struct handoff *handoff, struct ring_end *end,
-                                     uint64_t objects)
-{
-    burst_produce(handoff, end, objects, 1);
-}
-
-static void *burst_consumer_bulk(void *context)
-{
-    handoff_serve(context, burst_free_bulk);
-    return NULL;
-}
-
-static uint64_t burst_round_bulk(void *context, uint64_t count)
-{
-    struct handoff *handoff = context;
-    return handoff_time(handoff, count * burst_unit(handoff->n), burst_alloc_bulk);
-}
-#endif
 
 int case_handoff_burst(const struct case_params *params, struct case_result *result)
 {
     static struct handoff handoff;
-    double unit = (double)burst_unit(params->n);
 
     if (!handoff_can())
         return WORKER_CANNOT;
@@ -123,16 +102,13 @@ int case_handoff_burst(const struct case_params *params, struct case_result *res
         fprintf(stderr, "a burst has %d objects at most\n", RING_SIZE);
         return WORKER_CANNOT;
     }
+    handoff.bulk = params->mode == MODE_BULK;
+    if (handoff.bulk && !ADAPTER_BULK)
+        return WORKER_CANNOT;
     cpus_pin(0);
     handoff.n = params->n;
     handoff.adapter = adapter_open(params->object_size);
-    if (params->mode == MODE_SINGLE)
-        handoff_measure(&handoff, burst_consumer_single, burst_round_single, unit, params, result);
-#if ADAPTER_BULK
-    else if (params->mode == MODE_BULK)
-        handoff_measure(&handoff, burst_consumer_bulk, burst_round_bulk, unit, params, result);
-#endif
-    else
-        return WORKER_CANNOT;
+    handoff_measure(&handoff, burst_consumer, burst_round, (double)burst_unit(params->n), params,
+                    result);
     return 0;
 }

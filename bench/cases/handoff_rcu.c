@@ -15,7 +15,7 @@
 #include "../worker/handoff.h"
 #include "../worker/resident.h"
 
-#if defined(BENCH_URCU) && (ADAPTER_RCU || ADAPTER_ANY_SIZE || ADAPTER_HANDOFF_ONLY)
+#if ADAPTER_DEFERS
 
 #include <semaphore.h>
 #include <urcu/urcu-memb.h>
@@ -262,16 +262,6 @@ int case_handoff_rcu(const struct case_params *params, struct case_result *resul
     adapter_report_kept(result);
     rcu_leave(run->mode);
     return 0;
-}
-
-#else
-
-int case_handoff_rcu(const struct case_params *params, struct case_result *result)
-{
-    (void)params;
-    (void)result;
-    fprintf(stderr, "built without liburcu, or nothing that could be deferred\n");
-    return WORKER_CANNOT;
 }
 
 #endif

@@ -146,23 +146,12 @@ int case_idle(const struct case_params *params, struct case_result *result)
     }
     if (child < 0 || waitpid(child, &status, 0) != child || status)
         case_die("the process of the threads that run at once failed");
-    if (*reserve >= 0) {
-        CASE_SET(result, reserve_mib, (double)*reserve / (1 << 20));
-        /* What is warm for all belongs to no thread. */
-        *at_once -= (double)*reserve;
-    }
+    adapter_report_reserve(result, *reserve);
+    if (*reserve >= 0)
+        *at_once -= (double)*reserve; /* what is warm for all belongs to no thread */
     CASE_SET(result, kib_at_once, *at_once > 0 ? *at_once / kib : 0);
     CASE_SET(result, kib_per_thread, idle_resident(params, 0, reserve) / kib);
     return 0;
-}
-
-#else
-
-int case_idle(const struct case_params *params, struct case_result *result)
-{
-    (void)params;
-    (void)result;
-    return WORKER_CANNOT;
 }
 
 #endif

@@ -210,17 +210,6 @@ static int latency_case(const struct case_params *params, struct case_result *re
     return 0;
 }
 
-#else
-
-static int latency_case(const struct case_params *params, struct case_result *result, int phases)
-{
-    (void)params, (void)result, (void)phases;
-    fprintf(stderr, "needs objects of any size\n");
-    return WORKER_CANNOT;
-}
-
-#endif
-
 int case_latency(const struct case_params *params, struct case_result *result)
 {
     return latency_case(params, result, 0);
@@ -230,3 +219,5 @@ int case_latency_phases(const struct case_params *params, struct case_result *re
 {
     return latency_case(params, result, 1);
 }
+
+#endif

@@ -10,11 +10,13 @@
  * the same for every allocator and every schedule, and no thread allocates more than the others.
  */
 #include <pthread.h>
-#include <stdio.h>
 
 #include "../worker/adapter.h"
-#include "../worker/random.h"
 #include "../worker/resident.h"
+
+#if ADAPTER_ANY_SIZE
+
+#include "../worker/mixed.h"
 
 #define SIZE_LOW 64
 #define SIZE_HIGH 512
@@ -46,17 +48,13 @@ struct remote_thread {
     packed chunk[CHUNKS_A_THREAD][CHUNK_OBJECTS];
 };
 
-#if ADAPTER_ANY_SIZE
-
 static void remote_fill(struct random *random, packed *chunk)
 {
     for (size_t i = 0; i < CHUNK_OBJECTS; i++) {
-        size_t size = random_between(random, SIZE_LOW, SIZE_HIGH);
-        volatile char *object = adapter_alloc_size(size);
-        if (!object || (uintptr_t)object >> PACKED_SHIFT)
-            case_die("an allocation failed, or its address is beyond 48 bits");
-        object[0] = 1;
-        object[size - 1] = 1;
+        size_t size;
+        void *object = mixed_object(random, SIZE_LOW, SIZE_HIGH, &size);
+        if ((uintptr_t)object >> PACKED_SHIFT)
+            case_die("an object's address is beyond 48 bits");
         chunk[i] = (uint64_t)(uintptr_t)object | (uint64_t)size << PACKED_SHIFT;
     }
 }
@@ -181,7 +179,7 @@ static int remote_run(const struct case_params *params, struct case_result *resu
 
     if (count < 1 || count > THREADS_MAX)
         case_die("remote needs 1 to 64 threads");
-    held.most = (size_t)(held.target / (SIZE_LOW + SIZE_HIGH) * 2 / 8 * 9) + 4096;
+    held.most = mixed_most(held.target, SIZE_LOW, SIZE_HIGH) + 4096;
     held.object = resident_map(held.most * sizeof(packed));
     struct remote_thread *threads = resident_map(count * sizeof(*threads));
 
@@ -205,12 +203,8 @@ static int remote_run(const struct case_params *params, struct case_result *resu
     faults = resident_faults() - faults;
     double resident = (double)resident_bytes() - own;
 
-    CASE_SET(result, resident_mib, resident / (1 << 20));
     CASE_SET(result, resident_over_live, resident / (double)held.live);
-    CASE_SET(result, faults_per_1000, (double)faults * 1000 / (2.0 * (double)objects));
-    long reserve = adapter_reserve();
-    if (reserve >= 0)
-        CASE_SET(result, reserve_mib, (double)reserve / (1 << 20));
+    mixed_report(result, resident, faults, 2 * objects);
 
     for (size_t i = 0; i < count; i++) {
         remote_tell(&threads[i], &threads[i].leave);
@@ -218,20 +212,6 @@ static int remote_run(const struct case_params *params, struct case_result *resu
     }
     return 0;
 }
-
-#else
-
-static int remote_run(const struct case_params *params, struct case_result *result,
-                      int random_order)
-{
-    (void)params;
-    (void)result;
-    (void)random_order;
-    fprintf(stderr, "needs objects of any size\n");
-    return WORKER_CANNOT;
-}
-
-#endif
 
 int case_remote_ordered(const struct case_params *params, struct case_result *result)
 {
@@ -242,3 +222,5 @@ int case_remote_random(const struct case_params *params, struct case_result *res
 {
     return remote_run(params, result, 1);
 }
+
+#endif

@@ -2,40 +2,32 @@
 /*
  * returned: objects of 16 to 2048 bytes, uniform, until `mib` are requested; every one touched;
  * all freed in random order; then what is resident, with no call made in between.
+ *
+ * breathing: a program whose live memory goes from nothing up to `mib` and back, in the same objects, freed in random
+ * order; again and again.  An allocator that gives memory back with every breath pays for it in page faults with the
+ * next.  Counted after the first few breaths.
  */
-#include <stdio.h>
 #include <unistd.h>
 
 #include "../worker/adapter.h"
-#include "../worker/random.h"
+
+#if ADAPTER_ANY_SIZE
+
+#include "../worker/mixed.h"
 #include "../worker/resident.h"
 
-#define SIZE_LOW 16
-#define SIZE_HIGH 2048
+#define WARM_BREATHS 3
 
 int case_returned(const struct case_params *params, struct case_result *result)
 {
-#if ADAPTER_ANY_SIZE
     struct random random = {1};
     uint64_t target = (uint64_t)params->mib << 20;
-    /* The mean is 1032; a uniform sum this long stays far within an eighth of it. */
-    size_t most = (size_t)(target / (SIZE_LOW + SIZE_HIGH) * 2 / 8 * 9) + 64;
+    size_t most = mixed_most(target, MIXED_LOW, MIXED_HIGH);
     void **objects = resident_map(most * sizeof(void *));
-    uint64_t live = 0;
-    size_t count = 0;
-
     double own = (double)resident_bytes();
     uint64_t faults = resident_faults();
-    while (live < target && count < most) {
-        size_t size = random_between(&random, SIZE_LOW, SIZE_HIGH);
-        volatile char *object = adapter_alloc_size(size);
-        if (!object)
-            case_die("an allocation failed");
-        object[0] = 1;
-        object[size - 1] = 1;
-        objects[count++] = (void *)object;
-        live += size;
-    }
+    size_t count = mixed_fill(&random, objects, most, target);
+
     if (!params->in_order)
         random_shuffle(&random, objects, count);
     for (size_t i = 0; i < count; i++)
@@ -43,18 +35,36 @@ int case_returned(const struct case_params *params, struct case_result *result)
     faults = resident_faults() - faults;
     if (params->settle > 0)
         usleep((useconds_t)(params->settle * 1e6));
-    double after = (double)resident_bytes();
-
-    CASE_SET(result, resident_mib, after > own ? (after - own) / (1 << 20) : 0);
-    CASE_SET(result, faults_per_1000, (double)faults * 1000 / (2.0 * (double)count));
-    long reserve = adapter_reserve();
-    if (reserve >= 0)
-        CASE_SET(result, reserve_mib, (double)reserve / (1 << 20));
+    mixed_report(result, (double)resident_bytes() - own, faults, 2 * count);
     return 0;
-#else
-    (void)params;
-    (void)result;
-    fprintf(stderr, "needs objects of any size\n");
-    return WORKER_CANNOT;
-#endif
 }
+
+/* One breath; returns the allocations and frees it made. */
+static size_t breathing_once(struct random *random, void **objects, size_t most, uint64_t target)
+{
+    size_t count = mixed_fill(random, objects, most, target);
+
+    random_shuffle(random, objects, count);
+    for (size_t i = 0; i < count; i++)
+        adapter_free_any(objects[i]);
+    return 2 * count;
+}
+
+int case_breathing(const struct case_params *params, struct case_result *result)
+{
+    struct random random = {1};
+    uint64_t target = (uint64_t)params->mib << 20, operations = 0;
+    size_t most = mixed_most(target, MIXED_LOW, MIXED_HIGH);
+    void **objects = resident_map(most * sizeof(void *));
+    double own = (double)resident_bytes();
+
+    for (unsigned i = 0; i < WARM_BREATHS; i++)
+        breathing_once(&random, objects, most, target);
+    uint64_t faults = resident_faults();
+    for (unsigned i = 0; i < params->rounds; i++)
+        operations += breathing_once(&random, objects, most, target);
+    mixed_report(result, (double)resident_bytes() - own, resident_faults() - faults, operations);
+    return 0;
+}
+
+#endif

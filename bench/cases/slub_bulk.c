@@ -4,6 +4,8 @@
  * batches of n: in the order of the array, or after the whole array was shuffled. One pinned CPU.
  * The first round is not timed: after it the allocator has the memory, if it keeps it. The halves
  * last long enough for a clock around each. Objects are not written to.
+ *
+ * kmalloc: the same with one batch of n objects, by single calls.
  */
 #include "../worker/adapter.h"
 #include "../worker/cpus.h"
@@ -72,43 +74,38 @@ LOOPS_INLINE void slub_bulk_run(const struct slub_bulk *bulk, unsigned rounds, i
     CASE_SET(result, pair_ns, timing_sort_median(pair_ns, rounds));
 }
 
-int case_slub_bulk(const struct case_params *params, struct case_result *result)
+static int slub_bulk_case(const struct case_params *params, size_t count,
+                          struct case_result *result)
 {
     struct slub_bulk bulk = {
         .n = params->n,
-        .count = (params->mib << 20) / params->object_size,
+        .count = count - count % params->n,
         .shuffled = params->free_order == FREE_ORDER_SHUFFLED,
     };
 
-    bulk.count -= bulk.count % bulk.n;
     if (!bulk.count)
         case_die("less than one batch of memory");
+    if (params->mode != MODE_SINGLE && !ADAPTER_BULK)
+        return WORKER_CANNOT;
     cpus_pin(0);
     bulk.objects = resident_map_huge(bulk.count * sizeof(void *));
-    if (params->mode == MODE_SINGLE) {
-        bulk.adapter = adapter_open_as(params, bulk.count);
+    bulk.adapter = adapter_open_as(params, bulk.count);
+    if (params->mode == MODE_SINGLE)
         slub_bulk_run(&bulk, params->rounds, 0, result);
-        adapter_report_kept(result);
-        return 0;
-    }
-#if ADAPTER_BULK
-    if (params->mode != MODE_SINGLE) {
-        bulk.adapter = adapter_open_as(params, bulk.count);
+    else
         slub_bulk_run(&bulk, params->rounds, 1, result);
-        adapter_report_kept(result);
-        return 0;
-    }
-#endif
-    return WORKER_CANNOT;
+    adapter_report_kept(result);
+    return 0;
 }
-
-#else
 
 int case_slub_bulk(const struct case_params *params, struct case_result *result)
 {
-    (void)params;
-    (void)result;
-    return WORKER_CANNOT;
+    return slub_bulk_case(params, (params->mib << 20) / params->object_size, result);
+}
+
+int case_kmalloc(const struct case_params *params, struct case_result *result)
+{
+    return slub_bulk_case(params, params->n, result);
 }
 
 #endif

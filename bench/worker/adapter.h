@@ -26,8 +26,9 @@
  *   adapter_pool_open(a, reserve), adapter_pool_alloc(pool), adapter_pool_free(pool, object)
  *   ADAPTER_RCU                 1 if it defers frees itself, over liburcu:
  *   adapter_rcu_use(mode), adapter_rcu_free(a, object), adapter_rcu_barrier()
- *   adapter_reserve()           bytes of free memory that the allocator itself says it keeps warm
- *                               for the whole process, or -1 where it says nothing of the kind
+ *   ADAPTER_RESERVE            1 if this exists:
+ *   adapter_reserve()          bytes of free memory that the allocator itself says it keeps warm
+ *                              for the whole process
  *   ADAPTER_LIMIT               1 if adapter_limit() exists: the bytes it keeps warm at most
  *   adapter_check()             ends the worker if not the allocator it is named after answers
  *   ADAPTER_HANDOFF_ONLY        1 for what can only pass a pointer on: the bare ring
@@ -70,6 +71,13 @@
 #define ADAPTER_RCU 0
 #endif
 
+/* handoff-rcu: liburcu, and something that could be deferred. */
+#if defined(BENCH_URCU) && (ADAPTER_RCU || ADAPTER_ANY_SIZE || ADAPTER_HANDOFF_ONLY)
+#define ADAPTER_DEFERS 1
+#else
+#define ADAPTER_DEFERS 0
+#endif
+
 #ifndef ADAPTER_JOINS
 static inline void adapter_join(void)
 {
@@ -83,6 +91,20 @@ static inline adapter_t adapter_open_as(const struct case_params *params, size_t
     return adapter_open(params->object_size);
 }
 #endif
+
+#ifndef ADAPTER_RESERVE
+static inline long adapter_reserve(void)
+{
+    return -1;
+}
+#endif
+
+/* reserve_mib of the cases that count bytes; left out of an allocator that says nothing of the kind. */
+static inline void adapter_report_reserve(struct case_result *result, long reserve)
+{
+    if (reserve >= 0)
+        CASE_SET(result, reserve_mib, (double)reserve / (1 << 20));
+}
 
 /* reserve_mib of the cases that need warm memory: the limit, where there is one to be asked for. */
 static inline void adapter_report_kept(struct case_result *result)

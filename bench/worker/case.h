@@ -35,11 +35,10 @@ struct case_result {
 #define CASE_SET(result, metric, number) ((result)->value[METRIC_##metric] = (number))
 
 /* Each returns 0, or WORKER_CANNOT after saying why on stderr. */
+int case_pace(const struct case_params *params, struct case_result *result);
 int case_pair(const struct case_params *params, struct case_result *result);
-int case_batch(const struct case_params *params, struct case_result *result);
 int case_handoff(const struct case_params *params, struct case_result *result);
 int case_handoff_burst(const struct case_params *params, struct case_result *result);
-int case_handoff_pool(const struct case_params *params, struct case_result *result);
 int case_handoff_rcu(const struct case_params *params, struct case_result *result);
 int case_slab_bulk(const struct case_params *params, struct case_result *result);
 int case_slub_bulk(const struct case_params *params, struct case_result *result);

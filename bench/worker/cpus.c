@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * cpus.c - counts the CPUs that the process may run on, and pins threads to them.
+ */
 #include "cpus.h"
 
 #include <sched.h>

@@ -20,6 +20,7 @@ struct handoff {
     adapter_t adapter;
     void *pool;
     size_t n; /* objects a burst */
+    int bulk; /* of bursts: by bulk calls */
     struct ring ring;
     struct ring_end producer;
     _Atomic uint64_t asked; /* objects of the round to come; 0 between rounds */

@@ -44,6 +44,20 @@ LOOPS_INLINE void loops_free(adapter_t adapter, void **objects, size_t n, int bu
         adapter_free(adapter, objects[i]);
 }
 
+/* One object allocated and freed at once, `count` times; the nanoseconds of it all. */
+LOOPS_INLINE uint64_t loops_pair(adapter_t adapter, uint64_t count)
+{
+    uint64_t start = timing_now();
+    for (uint64_t i = 0; i < count; i++) {
+        void *object = adapter_alloc(adapter);
+        if (!object)
+            case_die("an allocation failed");
+        case_keep(object);
+        adapter_free(adapter, object);
+    }
+    return timing_now() - start;
+}
+
 /* n objects allocated and freed, `count` times; the nanoseconds of it all. */
 LOOPS_INLINE uint64_t loops_round(adapter_t adapter, void **objects, size_t n, uint64_t count,
                                   int bulk)

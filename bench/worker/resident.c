@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * resident.c - reads resident bytes and page faults, and maps memory past the allocator.
+ */
 #include "resident.h"
 
 #include <fcntl.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * timing.c - finds how often a loop must run, and takes the median of its rounds.
+ */
 #include "timing.h"
 
 #include "case.h"

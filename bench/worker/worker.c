@@ -17,27 +17,36 @@ static const struct {
     const char *name;
     int (*run)(const struct case_params *params, struct case_result *result);
 } cases[] = {
-    {"pair", case_pair},
-    {"batch", case_batch},
+    {"pace", case_pace},
     {"handoff", case_handoff},
     {"handoff-burst", case_handoff_burst},
-    {"handoff-pool", case_handoff_pool},
+    {"handoff-pool", case_handoff},
+#if ADAPTER_DEFERS
     {"handoff-rcu", case_handoff_rcu},
+#endif
+#if !ADAPTER_HANDOFF_ONLY
+    {"pair", case_pair},
+    {"batch", case_slab_bulk},
     {"slab_bulk", case_slab_bulk},
     {"slub_bulk", case_slub_bulk},
     {"kmalloc", case_kmalloc},
+    {"idle", case_idle},
+#endif
+#if ADAPTER_ACCOUNTS
     {"tags", case_accounted},
     {"groups", case_accounted},
     {"columns", case_columns},
     {"columns-table", case_columns},
+#endif
+#if ADAPTER_ANY_SIZE
     {"latency", case_latency},
     {"latency-phases", case_latency_phases},
     {"latency-threads", case_latency},
-    {"idle", case_idle},
     {"returned", case_returned},
     {"breathing", case_breathing},
     {"remote-ordered", case_remote_ordered},
     {"remote-random", case_remote_random},
+#endif
 };
 
 void case_die(const char *what)
@@ -115,6 +124,6 @@ int main(int argc, char **argv)
         printf("\n");
         return 0;
     }
-    dprintf(STDERR_FILENO, "no such case: %s\n", argv[1]);
+    dprintf(STDERR_FILENO, ADAPTER_NAME " has no case %s\n", argv[1]);
     return WORKER_CANNOT;
 }

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * adapt.c - when a cache's sheaves and barn limits grow and shrink, within the budget of all caches.
+ */
 #include "cache/adapt.h"
 
 #include "base/context.h"

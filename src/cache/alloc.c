@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * alloc.c - stook_alloc(), its slow path, and the calls for callers that have tried the fast path.
+ */
 #include "cache/alloc.h"
 
 #include "base/context.h"

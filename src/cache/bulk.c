@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * bulk.c - allocations and frees of many objects by one call.
+ */
 #include "cache/alloc.h"
 
 #include "base/context.h"

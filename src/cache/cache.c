@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * cache.c - makes and destroys caches: checks the arguments, adds hardening and debug flags, plans the layout and
+ * finds an index.
+ */
 #include "base/context.h"
 #include "base/grow.h"
 #include "base/hooks.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * free.c - stook_free(), the check of an object that comes back, and the call of the hook if the cache has one.
+ */
 #include "cache/alloc.h"
 
 #include "base/context.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * init.c - starts the library once, in the order of its layers, and names the mode that it runs in.
+ */
 #include "cache/init.h"
 
 #include "base/init.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * pin.c - records on the stacks of threads that keep a cache from being destroyed, and the wait for their end.
+ */
 #include "cache/pin.h"
 
 #include "base/placed.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * reclaim.c - returns the library's own unused memory in steps, then runs the program's callbacks.
+ */
 #include "cache/reclaim.h"
 
 #include "base/context.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * upkeep.c - does what calls before this one found due, at a place where the kernel may be asked.
+ */
 #include "cache/upkeep.h"
 
 #include "cache/adapt.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * affinity.c - reads the affinity of threads from the kernel, of one thread or of all threads of the process.
+ */
 #include "face/affinity.h"
 
 #include "base/raw.h"

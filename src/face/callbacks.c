@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * callbacks.c - the list of the program's callbacks, and the wait of an unregistration for those that run.
+ */
 #include "face/callbacks.h"
 
 #include "base/cancel.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * private.c - the calls that libstook-malloc.so makes: classes, large objects, sizes, totals, wrong pointers.
+ */
 #include "kmalloc/private.h"
 #include "kmalloc/sampled.h"
 

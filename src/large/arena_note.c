@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * arena_note.c - finds and writes the notes of runs, which lie with their block's metadata, and those of spans.
+ */
 #include "large/arena_note.h"
 
 #include "base/context.h"

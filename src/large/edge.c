@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * edge.c - decides which large objects have pages without access at their ends, and takes these pages away again.
+ */
 #include "large/edge.h"
 
 #include "base/placed.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * large.c - allocates, frees and resizes objects of whole pages, as runs within a block or spans of blocks.
+ */
 #include "large/large.h"
 
 #include "base/context.h"

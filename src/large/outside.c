@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * outside.c - large objects that are mappings of their own, and the atomic table of their addresses.
+ */
 #include "large/outside.h"
 
 #include "base/lock.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * class.c - malloc's size classes: makes their caches when they are first used, and serves what the fast path does
+ * not.
+ */
 #include "malloc/class.h"
 
 #include "base/placed.h"

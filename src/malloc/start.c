@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * start.c - starts malloc at its first call, and does what is left at the process's end.
+ */
 #include "malloc/start.h"
 
 #include "base/placed.h"

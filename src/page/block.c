@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * block.c - finds, takes and returns runs of pages in a block's bitmaps, and granules of its metadata.
+ */
 #include "page/block.h"
 
 #include "base/report.h"

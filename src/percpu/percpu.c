@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * percpu.c - chooses the mode of the process, maps the per-CPU areas, and interrupts sections by membarrier.
+ */
 #include "percpu/percpu.h"
 
 #include "base/parse.h"

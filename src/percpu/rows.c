@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * rows.c - maps and unmaps arrays of words by CPU, and adds them up.
+ */
 #include "percpu/rows.h"
 
 #include "os/os.h"

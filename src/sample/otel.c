@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * otel.c - the two probes, each in a function that is never inlined.
+ */
 #include "sample/otel.h"
 
 #include "base/probe.h"

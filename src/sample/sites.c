@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * sites.c - the table of call stacks of samples: records that are opened step by step, and hash tables of their
+ * numbers.
+ */
 #include "sample/sites.h"
 
 #include "base/placed.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * barn.c - gives and takes whole sheaves under the barn's lock, and adapts the limit of full ones.
+ */
 #include "sheaf/barn.h"
 
 #include "base/probe.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * budget.c - grants bytes to barns and to adaptive caches, from the cache's budget and the process's.
+ */
 #include "sheaf/budget.h"
 
 #include "base/settings.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * order.c - sorts a sheaf's objects by address, with a bitmap for each of their pages.
+ */
 #include "sheaf/order.h"
 
 #include "page/pagemap.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * remote.c - sorts a full sheaf by the objects' nodes, and sends each node's objects to that node's barn.
+ */
 #include "sheaf/remote.h"
 
 #include "os/topology.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * sheaf.c - allocates and frees sheaves by classes of capacity, and returns their objects to the slabs.
+ */
 #include "sheaf/sheaf.h"
 
 #include "base/probe.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * slot.c - pops and pushes of the library's own calls, and the closing, opening and taking of a slot.
+ */
 #include "sheaf/slot.h"
 
 #include "sheaf/slot_locked.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * column.c - clears the tags of a new slab's objects.
+ */
 #include "slab/column.h"
 
 #include <string.h>

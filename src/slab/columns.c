@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * columns.c - tries the places that a column may have, and keeps the cheapest combination.
+ */
 #include "slab/columns.h"
 
 #include <stook/stook.h>

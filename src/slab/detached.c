@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * detached.c - sorts an array of objects by their slabs, and links each slab's objects to a list.
+ */
 #include "slab/detached.h"
 
 #include "slab/mark.h"

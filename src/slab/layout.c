@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * layout.c - chooses the order of a cache's slabs and the places of its columns by their cost in bytes.
+ */
 #include "slab/layout.h"
 
 #include "page/pagemap.h"

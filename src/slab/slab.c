@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * slab.c - makes and returns slabs, links their freelists, and finds the slab of an address.
+ */
 #include "slab/slab.h"
 
 #include "base/cancel.h"

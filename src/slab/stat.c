@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * stat.c - maps a cache's counters when they are switched on, and adds and reads them.
+ */
 #include "slab/stat.h"
 
 #include "base/placed.h"

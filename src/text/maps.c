@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * maps.c - reads /proc/self/maps line by line with system calls, and parses each line.
+ */
 #include "text/maps.h"
 
 #include "base/raw.h"

@@ -26,7 +26,8 @@ C
 source=$STOOK_SOURCE_DIR
 ${CC:-cc} -std=gnu17 -D_GNU_SOURCE -I"$source/tools" -I"$source/src" -I"$source/include" -o profile \
     driver.c "$source"/tools/stook/profile*.c \
-    "$source"/tools/stook/{json,option,proto}.c "$STOOK_BUILD_DIR"/lib/libstook.a -pthread
+    "$source"/tools/{export/profile_out,stook/json,stook/option,stook/proto,stook/standard}.c \
+    "$STOOK_BUILD_DIR"/lib/libstook-look.a "$STOOK_BUILD_DIR"/lib/libstook.a -pthread
 
 program=$STOOK_BUILD_DIR/tests/unit/prog_profile
 "$program" >document

@@ -303,7 +303,7 @@ unknown.alloc(0, 64)
 for arguments, status, why in (
         ((), 2, "a file is needed"), ((PAIRS, HANDED), 2, "one trace at a time"),
         ((PAIRS, "--design", "magic"), 2, "there are cpu-partial, upstream-first"),
-        ((PAIRS, "--map", "node"), 2, "thread or cpu is expected"),
+        ((PAIRS, "--map", "node"), 2, "--map takes thread or cpu, not node"),
         ((PAIRS, "--capacity", "0"), 2, "a number from 1"),
         ((PAIRS, "--topology", "node:x"), 2, "topology: line 1"),
         ((PAIRS, "--costs", MEMORY), 2, "a cost's name and a number"),

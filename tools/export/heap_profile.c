@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { SITES_DEPTH = 64, SITES_MAPPINGS = 4096 };
 
@@ -19,23 +20,35 @@ enum { SITES_DEPTH = 64, SITES_MAPPINGS = 4096 };
 
 /* ---- by cache --------------------------------------------------------------------------------- */
 
+/* A sample's objects and bytes, as each begins with. */
+static void heap_sample(struct profile_out *profile, uint64_t objects, uint64_t bytes)
+{
+    profile_out_sample(profile, (const int64_t[]){(int64_t)objects, (int64_t)bytes}, 2);
+}
+
+static void by_cache_sample(struct profile_out *profile, const char *cache, uint64_t program,
+                            uint64_t objects, uint64_t bytes)
+{
+    uint64_t place = profile_out_line(profile, cache, "", 0);
+
+    profile_out_at(profile, place);
+    profile_out_at(profile, program);
+    profile_out_label(profile, "cache", cache);
+    heap_sample(profile, objects, bytes);
+}
+
 static void by_cache(struct profile_out *profile, const struct heap *heap)
 {
-    uint64_t place[2] = {0, profile_out_line(profile, heap->target->name, "", 0)};
+    uint64_t program = profile_out_line(profile, heap->target->name, "", 0);
 
     for (size_t i = 0; i < heap->caches; i++) {
         const struct heap_count *count = &heap->cache[i].count;
         if (count->active == 0)
             continue;
-        place[0] = profile_out_line(profile, heap->cache[i].name, "", 0);
-        profile_out_sample(profile, place, 2, count->active, count->bytes.in_use,
-                           heap->cache[i].name);
+        by_cache_sample(profile, heap->cache[i].name, program, count->active, count->bytes.in_use);
     }
-    if (heap->large_objects > 0) {
-        place[0] = profile_out_line(profile, "large objects", "", 0);
-        profile_out_sample(profile, place, 2, heap->large_objects, heap->large_bytes,
-                           "large objects");
-    }
+    if (heap->large_objects > 0)
+        by_cache_sample(profile, "large objects", program, heap->large_objects, heap->large_bytes);
 }
 
 /* ---- by call site ----------------------------------------------------------------------------- */
@@ -64,7 +77,7 @@ static bool by_site_mapping(const struct target_mapping *mapping, void *arg)
     sites->mapping[sites->mappings].begin = mapping->begin;
     sites->mapping[sites->mappings].end = mapping->end;
     profile_out_mapping(sites->profile, ++sites->mappings, mapping->begin, mapping->end,
-                        mapping->offset, path, build);
+                        mapping->offset, path, build, false);
     return sites->mappings < SITES_MAPPINGS;
 }
 
@@ -94,7 +107,9 @@ static void by_site_take(const struct heap_tag *tag, void *arg)
             sites->profile, site.function[0] ? site.function : site.file, site.file, site.line);
     for (unsigned i = 0; i < site.depth && i < SITES_DEPTH; i++)
         place[depth++] = by_site_frame(sites, site.frames[i]);
-    profile_out_sample(sites->profile, place, depth, tag->objects, tag->bytes, NULL);
+    for (unsigned i = 0; i < depth; i++)
+        profile_out_at(sites->profile, place[i]);
+    heap_sample(sites->profile, tag->objects, tag->bytes);
     sites->objects += tag->objects;
     sites->bytes += tag->bytes;
 }
@@ -114,9 +129,9 @@ static bool by_site(struct profile_out *profile, struct heap *heap)
     any = heap_each_tag(heap, by_site_take, sites);
     if (all->bytes.in_use > sites->bytes) {
         uint64_t place = profile_out_line(profile, "(of no counted call site)", "", 0);
-        profile_out_sample(profile, &place, 1,
-                           all->active > sites->objects ? all->active - sites->objects : 0,
-                           all->bytes.in_use - sites->bytes, NULL);
+        profile_out_at(profile, place);
+        heap_sample(profile, all->active > sites->objects ? all->active - sites->objects : 0,
+                    all->bytes.in_use - sites->bytes);
     }
     free(sites);
     return any;
@@ -124,23 +139,24 @@ static bool by_site(struct profile_out *profile, struct heap *heap)
 
 enum heap_profile heap_profile(struct heap *heap, bool sites, FILE *to)
 {
+    static const struct profile_type types[] = {{"inuse_objects", "count"},
+                                                {"inuse_space", "bytes"}};
     struct profile_out profile;
-    bool any = true;
+    struct timespec now;
 
-    profile_out_begin(&profile);
-    if (sites)
-        any = by_site(&profile, heap);
-    else
+    profile_out_begin(&profile, types, 2);
+    if (!sites) {
         by_cache(&profile, heap);
-    if (!any) {
+    } else if (!by_site(&profile, heap)) {
         profile_out_free(&profile);
         return HEAP_PROFILE_NONE;
     }
-    return profile_out_end(
-               &profile,
-               sites ? "By call site: the process was read from outside."
-                     : "By cache: the process was read from outside; by=site has call sites.",
-               to)
+    profile_out_comment(
+        &profile, sites ? "By call site: the process was read from outside."
+                        : "By cache: the process was read from outside; by=site has call sites.");
+    clock_gettime(CLOCK_REALTIME, &now);
+    return profile_out_end(&profile, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
+                           1 /* every byte is counted */, "inuse_space", to)
                ? HEAP_PROFILE_DONE
                : HEAP_PROFILE_FAILED;
 }

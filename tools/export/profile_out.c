@@ -8,9 +8,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { PROFILE_ROOM = 256, PROFILE_KEY = 1024 };
+enum { PROFILE_ROOM = 256 };
 
 /* ---- texts ------------------------------------------------------------------------------------ */
 
@@ -65,13 +64,19 @@ static void texts_free(struct texts *texts)
 
 /* ---- the message ------------------------------------------------------------------------------ */
 
-static uint64_t profile_out_string(struct profile_out *profile, const char *text)
+uint64_t profile_out_string(struct profile_out *profile, const char *text)
 {
     uint64_t number;
 
+    text = text ? text : "";
     if (texts_add(&profile->strings, text, &number))
         proto_block(&profile->out, 6, text, strlen(text));
     return number - 1;
+}
+
+void profile_out_comment(struct profile_out *profile, const char *text)
+{
+    proto_number(&profile->out, 13, profile_out_string(profile, text));
 }
 
 static void profile_out_type(struct profile_out *profile, unsigned field, const char *type,
@@ -84,12 +89,12 @@ static void profile_out_type(struct profile_out *profile, unsigned field, const 
     proto_message(&profile->out, field, &profile->message);
 }
 
-void profile_out_begin(struct profile_out *profile)
+void profile_out_begin(struct profile_out *profile, const struct profile_type *types, unsigned n)
 {
     *profile = (struct profile_out){0};
     (void)profile_out_string(profile, ""); /* is number 0 */
-    profile_out_type(profile, 1, "inuse_objects", "count");
-    profile_out_type(profile, 1, "inuse_space", "bytes");
+    for (unsigned i = 0; i < n; i++)
+        profile_out_type(profile, 1, types[i].type, types[i].unit);
 }
 
 static uint64_t profile_out_function(struct profile_out *profile, const char *function,
@@ -97,32 +102,49 @@ static uint64_t profile_out_function(struct profile_out *profile, const char *fu
 {
     uint64_t number, name = profile_out_string(profile, function),
                      path = profile_out_string(profile, file);
-    char key[PROFILE_KEY];
+    struct bytes message = {0};
+    char key[48];
 
-    (void)snprintf(key, sizeof(key), "%s\n%s", function, file);
+    (void)snprintf(key, sizeof(key), "%lu:%lu", name, path);
     if (texts_add(&profile->functions, key, &number)) {
-        proto_number(&profile->message, 1, number);
-        proto_number(&profile->message, 2, name);
-        proto_number(&profile->message, 3, name);
-        proto_number(&profile->message, 4, path);
-        proto_message(&profile->out, 5, &profile->message);
+        proto_number(&message, 1, number);
+        proto_number(&message, 2, name);
+        proto_number(&message, 3, name);
+        proto_number(&message, 4, path);
+        proto_message(&profile->out, 5, &message);
+        free(message.data);
     }
     return number;
+}
+
+void profile_out_frame(struct profile_out *profile, const char *function, const char *file,
+                       uint64_t line)
+{
+    proto_number(&profile->inner, 1, profile_out_function(profile, function, file));
+    proto_number(&profile->inner, 2, line);
+    proto_message(&profile->message, 4, &profile->inner);
+}
+
+void profile_out_place(struct profile_out *profile, uint64_t number, uint64_t mapping,
+                       uint64_t address)
+{
+    proto_number(&profile->message, 1, number);
+    proto_number(&profile->message, 2, mapping);
+    proto_number(&profile->message, 3, address);
+    proto_message(&profile->out, 4, &profile->message);
 }
 
 uint64_t profile_out_line(struct profile_out *profile, const char *function, const char *file,
                           uint64_t line)
 {
-    uint64_t of = profile_out_function(profile, function, file), number;
+    uint64_t number;
     char key[64];
 
-    (void)snprintf(key, sizeof(key), "%lu:%lu", of, line);
+    (void)snprintf(key, sizeof(key), "%lu:%lu", profile_out_function(profile, function, file),
+                   line);
     if (texts_add(&profile->places, key, &number)) {
-        proto_number(&profile->inner, 1, of);
-        proto_number(&profile->inner, 2, line);
-        proto_number(&profile->message, 1, number);
-        proto_message(&profile->message, 4, &profile->inner);
-        proto_message(&profile->out, 4, &profile->message);
+        profile_out_frame(profile, function, file, line);
+        profile_out_place(profile, number, 0, 0);
     }
     return number;
 }
@@ -133,45 +155,49 @@ uint64_t profile_out_address(struct profile_out *profile, uint64_t address, uint
     char key[64];
 
     (void)snprintf(key, sizeof(key), "@%lx", address);
-    if (texts_add(&profile->places, key, &number)) {
-        proto_number(&profile->message, 1, number);
-        proto_number(&profile->message, 2, mapping);
-        proto_number(&profile->message, 3, address);
-        proto_message(&profile->out, 4, &profile->message);
-    }
+    if (texts_add(&profile->places, key, &number))
+        profile_out_place(profile, number, mapping, address);
     return number;
 }
 
 void profile_out_mapping(struct profile_out *profile, uint64_t number, uint64_t start,
-                         uint64_t limit, uint64_t offset, const char *file, const char *build)
+                         uint64_t limit, uint64_t offset, const char *file, const char *build,
+                         bool resolved)
 {
-    uint64_t name = profile_out_string(profile, file), id = profile_out_string(profile, build);
-
     proto_number(&profile->message, 1, number);
     proto_number(&profile->message, 2, start);
     proto_number(&profile->message, 3, limit);
     proto_number(&profile->message, 4, offset);
-    proto_number(&profile->message, 5, name);
-    proto_number(&profile->message, 6, id);
+    proto_number(&profile->message, 5, profile_out_string(profile, file));
+    proto_number(&profile->message, 6, profile_out_string(profile, build));
+    for (unsigned field = 7; field <= 10; field++)
+        proto_number(&profile->message, field, resolved);
     proto_message(&profile->out, 3, &profile->message);
 }
 
-void profile_out_sample(struct profile_out *profile, const uint64_t *place, unsigned depth,
-                        uint64_t objects, uint64_t bytes, const char *cache)
+void profile_out_label(struct profile_out *profile, const char *key, const char *text)
 {
-    for (unsigned i = 0; i < depth; i++)
-        proto_varint(&profile->inner, place[i]);
+    struct bytes message = {0};
+
+    if (!text)
+        return;
+    proto_number(&message, 1, profile_out_string(profile, key));
+    proto_number(&message, 2, profile_out_string(profile, text));
+    proto_message(&profile->message, 3, &message);
+    free(message.data);
+}
+
+void profile_out_at(struct profile_out *profile, uint64_t place)
+{
+    proto_varint(&profile->inner, place);
+}
+
+void profile_out_sample(struct profile_out *profile, const int64_t *values, unsigned n)
+{
     proto_message(&profile->message, 1, &profile->inner);
-    proto_varint(&profile->inner, objects);
-    proto_varint(&profile->inner, bytes);
+    for (unsigned i = 0; i < n; i++)
+        proto_varint(&profile->inner, (uint64_t)values[i]);
     proto_message(&profile->message, 2, &profile->inner);
-    if (cache) {
-        uint64_t key = profile_out_string(profile, "cache"),
-                 value = profile_out_string(profile, cache);
-        proto_number(&profile->inner, 1, key);
-        proto_number(&profile->inner, 2, value);
-        proto_message(&profile->message, 3, &profile->inner);
-    }
     proto_message(&profile->out, 2, &profile->message);
 }
 
@@ -185,17 +211,15 @@ void profile_out_free(struct profile_out *profile)
     texts_free(&profile->places);
 }
 
-bool profile_out_end(struct profile_out *profile, const char *comment, FILE *to)
+bool profile_out_end(struct profile_out *profile, uint64_t time_ns, uint64_t period,
+                     const char *type, FILE *to)
 {
-    struct timespec now;
     bool good;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    proto_number(&profile->out, 9, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec);
+    proto_number(&profile->out, 9, time_ns);
     profile_out_type(profile, 11, "space", "bytes");
-    proto_number(&profile->out, 12, 1); /* every byte is counted */
-    proto_number(&profile->out, 13, profile_out_string(profile, comment));
-    proto_number(&profile->out, 14, profile_out_string(profile, "inuse_space"));
+    proto_number(&profile->out, 12, period);
+    proto_number(&profile->out, 14, profile_out_string(profile, type));
     good = !profile->out.failed && !profile->message.failed && !profile->inner.failed &&
            gzip_write(&profile->out, to);
     profile_out_free(profile);

@@ -14,6 +14,7 @@ enum { TRACE_TOPOLOGIES = 16 };
 
 /* Where a recorded thread runs (docs/lab-traces.md). */
 enum trace_map { TRACE_BY_THREAD, TRACE_BY_CPU };
+extern const char *const trace_maps[];
 
 struct trace_options {
     const char *topology[TRACE_TOPOLOGIES], *name[TRACE_TOPOLOGIES]; /* and what it is called */

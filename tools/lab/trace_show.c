@@ -16,7 +16,7 @@
 
 enum { SHOW_CACHES = 6 };
 
-static const char *const show_maps[] = {"thread", "cpu"};
+const char *const trace_maps[] = {"thread", "cpu", NULL};
 
 /* n of `of` in units of one to the power of -digits, right in `width` columns; "-" where `of` is 0. */
 static void show_ratio(struct writer *w, int width, double n, double of, int digits)
@@ -255,11 +255,11 @@ int trace_show(const struct trace *trace, const char *file, const struct trace_o
     output_writer(w);
     if (options->json) {
         show_json_trace(trace, file, row, w);
-        output_word(w, "map", show_maps[options->map], ",\n ");
+        output_word(w, "map", trace_maps[options->map], ",\n ");
         writer_print(w, "\"runs\": [");
     } else {
         show_trace(trace, file, row, w);
-        writer_print(w, "replayed         %u times, --map %s\n\n", rows, show_maps[options->map]);
+        writer_print(w, "replayed         %u times, --map %s\n\n", rows, trace_maps[options->map]);
         show_columns(options, w);
     }
     for (unsigned i = 0; i < rows; i++) {

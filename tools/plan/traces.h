@@ -77,56 +77,21 @@ void traces_free(struct traces_trace *trace);
 void traces_builtin(struct traces_table *table);
 /* SIZE[:ORDER[:CAPACITY]] between commas, or a file with such words; false after complain(). */
 bool traces_table_read(struct traces_table *table, const char *text);
-/* What makes the table one that malloc could have; NULL, or why not. */
-const char *traces_table_wrong(const struct traces_table *table);
 
+/* What makes the table none that malloc could have; NULL: nothing. */
+const char *traces_table_wrong(const struct traces_table *table);
 /* Once, before the first play.  False after complain(). */
 bool traces_start(void);
-/* Order and capacity where they are TRACES_AUTO; false: a slab of that order holds none. */
-bool traces_resolve(struct traces_class *class);
-/* Of a whole table; false after complain(). */
+/* Orders and capacities of a whole table, where they are TRACES_AUTO; false after complain(): a slab holds no object. */
 bool traces_resolve_all(struct traces_table *table);
 /*
- * Plays the objects above `above` bytes and up to the class's size; `detail` has TRACES_PARTS of them, or is NULL.
- * False: it has none in this trace.
+ * Plays the objects above `above` bytes and up to the class's size.  `detail` has TRACES_PARTS elements.
  */
-bool traces_play(const struct traces_trace *trace, unsigned above, const struct traces_class *class,
+void traces_play(const struct traces_trace *trace, unsigned above, const struct traces_class *class,
                  struct traces_cost *cost, struct traces_bytes *detail);
 
-/* traces_search.c */
-struct traces_plan {
-    struct traces_trace *trace;
-    unsigned traces, judged; /* the last `judged` ones are not searched on */
-    double object,
-        slab; /* bytes that an object through slabs, a slab made or unmade is weighed as */
-    bool search, json;
-};
-
-struct traces_sum {
-    struct traces_cost cost;
-    uint64_t peak; /* bytes */
-    unsigned part; /* where */
-    double weighed;
-};
-
-/* The table's cost in a trace. */
-void traces_sum(const struct traces_plan *plan, unsigned trace, const struct traces_table *table,
-                struct traces_sum *sum);
-/* What one change brought. */
-struct traces_change {
-    char what[80];
-    double gain,
-        judged; /* in parts of the cost before all of them: of the traces searched, of the others */
-};
-enum { TRACES_CHANGES = 1000 };
-/* Changes the table as long as that helps. */
-void traces_search(const struct traces_plan *plan, struct traces_table *table,
-                   struct traces_change *change, unsigned *changes);
-/* The mean of costs over those of the table to begin with, of traces first to end - 1. */
-double traces_mean(const struct traces_sum *now, const struct traces_sum *before, unsigned first,
-                   unsigned end);
-
-/* traces_show.c */
-void traces_run(const struct traces_plan *plan, struct traces_table *table);
+/* What the table costs in each of the traces. */
+void traces_show(const struct traces_trace *trace, unsigned traces,
+                 const struct traces_table *table, bool json);
 
 #endif

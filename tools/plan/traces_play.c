@@ -75,7 +75,8 @@ static struct stook_cache *play_cache(const struct traces_class *class)
     return cache;
 }
 
-bool traces_resolve(struct traces_class *class)
+/* False: a slab of that order holds no object. */
+static bool traces_resolve(struct traces_class *class)
 {
     struct stook_cache *cache;
     size_t slab;
@@ -210,13 +211,11 @@ static uint64_t play_meta(const struct play *p)
 /* More than ever in this part. */
 static void play_most(struct play *p, uint64_t bytes)
 {
-    struct traces_bytes *d = p->detail ? &p->detail[p->part] : NULL;
+    struct traces_bytes *d = &p->detail[p->part];
     uint64_t out;
 
     p->cost->bytes[p->part] = bytes;
     p->cost->requested[p->part] = p->requested;
-    if (!d)
-        return;
     out = stat_read_sum(p->cache, STAT_sheaf_refill) - stat_read_sum(p->cache, STAT_sheaf_flush);
     d->requested = p->requested;
     d->rounding = p->live * p->cache->layout.stride - p->requested;
@@ -292,7 +291,7 @@ static void play_end(struct play *p, const uint32_t *list, uint32_t n)
         die("plan: objects were lost");
 }
 
-bool traces_play(const struct traces_trace *trace, unsigned above, const struct traces_class *class,
+void traces_play(const struct traces_trace *trace, unsigned above, const struct traces_class *class,
                  struct traces_cost *cost, struct traces_bytes *detail)
 {
     unsigned first = above / TRACES_STEP + 1, last = class->size / TRACES_STEP;
@@ -301,10 +300,9 @@ bool traces_play(const struct traces_trace *trace, unsigned above, const struct 
     const uint32_t *list;
 
     memset(cost, 0, sizeof(*cost));
-    if (detail)
-        memset(detail, 0, TRACES_PARTS * sizeof(*detail));
+    memset(detail, 0, TRACES_PARTS * sizeof(*detail));
     if (n == 0)
-        return false;
+        return;
     play_room(trace, n);
     if (!(p.cache = play_cache(class)) || stook_cache_stat_enable(p.cache, STOOK_STATS_SLOW) != 0)
         die("plan: no memory");
@@ -322,5 +320,4 @@ bool traces_play(const struct traces_trace *trace, unsigned above, const struct 
         play_event(&p, &trace->event[list[i]]);
     }
     play_end(&p, list, n);
-    return true;
 }

@@ -227,22 +227,6 @@ static char *traces_words(const char *text)
     return words;
 }
 
-bool traces_table_read(struct traces_table *table, const char *text)
-{
-    char *words = traces_words(text), *rest = words, *word;
-    const char *wrong;
-    bool fine = words != NULL;
-
-    table->classes = 0;
-    while (fine && (word = strsep(&rest, ", \n\t")) != NULL)
-        fine = *word == '\0' || traces_word(table, word);
-    wrong = fine ? traces_table_wrong(table) : NULL;
-    if (wrong)
-        complain(STATUS_USAGE, "plan: --classes: %s", wrong);
-    free(words);
-    return fine && !wrong;
-}
-
 /* 16 bytes apart up to 64, 32 up to 128; then at most 12.5 % more than asked for; 25 % beyond 4 KiB, where much
  * of it is pages that the program never touches. */
 static bool traces_wastes(unsigned below, unsigned size)
@@ -272,4 +256,20 @@ const char *traces_table_wrong(const struct traces_table *table)
         below = size;
     }
     return below == TRACES_MAX ? NULL : "the last class is 32768";
+}
+
+bool traces_table_read(struct traces_table *table, const char *text)
+{
+    char *words = traces_words(text), *rest = words, *word;
+    const char *wrong;
+    bool fine = words != NULL;
+
+    table->classes = 0;
+    while (fine && (word = strsep(&rest, ", \n\t")) != NULL)
+        fine = *word == '\0' || traces_word(table, word);
+    wrong = fine ? traces_table_wrong(table) : NULL;
+    if (wrong)
+        complain(STATUS_USAGE, "plan: --classes: %s", wrong);
+    free(words);
+    return fine && !wrong;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* traces_show.c - a table's cost in each trace, before and after a search, as text or JSON. */
+/*
+ * traces_show.c - the cost of a table of size classes in each trace, as text or JSON.
+ */
 #include "plan/traces.h"
 
 #include "look/target.h"
@@ -9,48 +11,78 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    COST_OBJECT = 1,
+    COST_SLAB = 64
+}; /* bytes that each counts as in the cost: docs/capacity.md */
+
+/* What a trace cost. */
 struct show {
-    const struct traces_plan *plan;
-    struct traces_table table[2];  /* before and after the search */
-    struct traces_sum *sum[2];     /* by trace */
-    struct traces_bytes *bytes[2]; /* by trace, at its peak */
-    struct traces_bytes *by_class; /* with the last table: by trace and class */
-    unsigned tables;
-    struct traces_change change[TRACES_CHANGES];
-    unsigned changes;
+    const struct traces_trace *trace;
+    uint64_t made, gone, through, peak;
+    struct traces_bytes at_peak;
+    struct traces_bytes by_class[TRACES_CLASSES]; /* at the trace's peak */
 };
 
-static const char *const show_when[2] = {"before", "after"};
-
-/* What the bytes at the peak are. */
-static void show_account(struct show *s, unsigned which, unsigned t)
+static void show_add(struct traces_bytes *to, const struct traces_bytes *bytes)
 {
-    const struct traces_table *table = &s->table[which];
-    struct traces_bytes *to = &s->bytes[which][t], *detail;
-    struct traces_cost cost;
-    unsigned above = 0, part = s->sum[which][t].part;
-
-    memset(&s->by_class[t * TRACES_CLASSES], 0, TRACES_CLASSES * sizeof(s->by_class[0]));
-    detail = target_need(calloc(TRACES_PARTS, sizeof(*detail)));
-    for (unsigned i = 0; i < table->classes; above = table->class[i++].size) {
-        if (!traces_play(&s->plan->trace[t], above, &table->class[i], &cost, detail))
-            continue;
-        s->by_class[t * TRACES_CLASSES + i] = detail[part];
-        to->requested += detail[part].requested;
-        to->rounding += detail[part].rounding;
-        to->free += detail[part].free;
-        to->meta += detail[part].meta;
-        to->sheaves += detail[part].sheaves;
-    }
-    free(detail);
+    to->requested += bytes->requested;
+    to->rounding += bytes->rounding;
+    to->free += bytes->free;
+    to->meta += bytes->meta;
+    to->sheaves += bytes->sheaves;
 }
 
-static void show_sums(struct show *s, unsigned which)
+/* The part in which the classes together have the most bytes; of several, where the program has asked for the most. */
+static unsigned show_peak(const struct traces_cost *cost, unsigned classes, uint64_t *peak)
 {
-    for (unsigned t = 0; t < s->plan->traces; t++) {
-        traces_sum(s->plan, t, &s->table[which], &s->sum[which][t]);
-        show_account(s, which, t);
+    uint64_t asked = 0;
+    unsigned most = 0;
+
+    *peak = 0;
+    for (unsigned part = 0; part < TRACES_PARTS; part++) {
+        uint64_t bytes = 0, requested = 0;
+        for (unsigned i = 0; i < classes; i++) {
+            bytes += cost[i].bytes[part];
+            requested += cost[i].requested[part];
+        }
+        if (bytes < *peak || (bytes == *peak && requested <= asked))
+            continue;
+        *peak = bytes;
+        asked = requested;
+        most = part;
     }
+    return most;
+}
+
+static void show_play(struct show *s, const struct traces_trace *trace,
+                      const struct traces_table *table)
+{
+    struct traces_cost *cost = target_need(calloc(table->classes, sizeof(*cost)));
+    struct traces_bytes(*detail)[TRACES_PARTS] =
+        target_need(calloc(table->classes, sizeof(*detail)));
+    unsigned above = 0, part;
+
+    memset(s, 0, sizeof(*s));
+    s->trace = trace;
+    for (unsigned i = 0; i < table->classes; above = table->class[i++].size) {
+        traces_play(trace, above, &table->class[i], &cost[i], detail[i]);
+        s->made += cost[i].made;
+        s->gone += cost[i].gone;
+        s->through += cost[i].through;
+    }
+    part = show_peak(cost, table->classes, &s->peak);
+    for (unsigned i = 0; i < table->classes; i++) {
+        s->by_class[i] = detail[i][part];
+        show_add(&s->at_peak, &detail[i][part]);
+    }
+    free(detail);
+    free(cost);
+}
+
+static uint64_t show_cost(const struct show *s)
+{
+    return s->peak + COST_OBJECT * s->through + COST_SLAB * (s->made + s->gone);
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -60,28 +92,29 @@ static uint64_t show_kib(uint64_t bytes)
     return (bytes + 1023) / 1024;
 }
 
-static double show_mean(const struct show *s, bool judged)
+static void show_text_head(const struct traces_table *table)
 {
-    unsigned searched = s->plan->traces - s->plan->judged;
-
-    return judged ? traces_mean(s->sum[1], s->sum[0], searched, s->plan->traces)
-                  : traces_mean(s->sum[1], s->sum[0], 0, searched);
+    printf(
+        "%u classes; KiB at each trace's peak; cost: %d bytes an object through slabs, %d a slab "
+        "made or unmade\n\n",
+        table->classes, COST_OBJECT, COST_SLAB);
+    printf("%-16s %8s %9s %8s %8s %7s %8s %8s %8s %10s %8s\n", "program", "peak", "requested",
+           "rounding", "free", "meta", "sheaves", "made", "unmade", "through", "cost");
 }
 
-static void show_trace(const struct show *s, unsigned which, unsigned t)
+static void show_text(const struct show *s)
 {
-    const struct traces_trace *trace = &s->plan->trace[t];
-    const struct traces_sum *sum = &s->sum[which][t];
-    const struct traces_bytes *b = &s->bytes[which][t];
+    const struct traces_bytes *b = &s->at_peak;
 
-    printf("%-16.16s %8lu %9lu %8lu %8lu %7lu %8lu %8lu %8lu %10lu %8.0f\n", trace->program,
-           show_kib(sum->peak), show_kib(b->requested), show_kib(b->rounding), show_kib(b->free),
-           show_kib(b->meta), show_kib(b->sheaves), sum->cost.made, sum->cost.gone,
-           sum->cost.through, sum->weighed / 1024);
+    printf("%-16.16s %8lu %9lu %8lu %8lu %7lu %8lu %8lu %8lu %10lu %8lu\n", s->trace->program,
+           show_kib(s->peak), show_kib(b->requested), show_kib(b->rounding), show_kib(b->free),
+           show_kib(b->meta), show_kib(b->sheaves), s->made, s->gone, s->through,
+           show_cost(s) / 1024);
 }
 
-static void show_table(const struct traces_table *table)
+static void show_text_table(const struct traces_table *table)
 {
+    printf("\nclasses, as SIZE:ORDER:CAPACITY\n");
     for (unsigned i = 0; i < table->classes; i++)
         printf("%u:%d:%d%s", table->class[i].size, table->class[i].order, table->class[i].capacity,
                i + 1 == table->classes ? "\n"
@@ -89,145 +122,72 @@ static void show_table(const struct traces_table *table)
                                        : ",");
 }
 
-static void show_text(const struct show *s)
-{
-    unsigned searched = s->plan->traces - s->plan->judged;
-
-    for (unsigned which = 0; which < s->tables; which++) {
-        printf(
-            "%s%u classes%s; KiB at each trace's peak; cost: %g bytes an object through slabs, %g a slab "
-            "made or unmade\n\n",
-            which ? "\n" : "", s->table[which].classes,
-            s->tables == 1 ? ""
-            : which        ? " after the search"
-                           : " before the search",
-            s->plan->object, s->plan->slab);
-        printf("%-16s %8s %9s %8s %8s %7s %8s %8s %8s %10s %8s\n", "program", "peak", "requested",
-               "rounding", "free", "meta", "sheaves", "made", "unmade", "through", "cost");
-        for (unsigned t = 0; t < s->plan->traces; t++) {
-            if (t == searched && t > 0)
-                printf("judged only:\n");
-            show_trace(s, which, t);
-        }
-    }
-    if (s->tables == 2) {
-        printf("\n%u changes, gain in %% of the cost of traces searched%s:\n", s->changes,
-               s->plan->judged ? ", and of those judged only" : "");
-        for (unsigned i = 0; i < s->changes; i++)
-            if (s->plan->judged)
-                printf("  %7.3f %7.3f  %s\n", 100 * s->change[i].gain, 100 * s->change[i].judged,
-                       s->change[i].what);
-            else
-                printf("  %7.3f  %s\n", 100 * s->change[i].gain, s->change[i].what);
-        printf("cost of the traces searched: %.4f of what it was\n", show_mean(s, false));
-        if (s->plan->judged)
-            printf("cost of the traces judged only: %.4f of what it was\n", show_mean(s, true));
-    }
-    printf("\nclasses, as SIZE:ORDER:CAPACITY\n");
-    show_table(&s->table[s->tables - 1]);
-}
-
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void show_json_sum(const struct show *s, unsigned which, unsigned t)
+static void show_json_bytes(const struct traces_bytes *b)
 {
-    const struct traces_sum *sum = &s->sum[which][t];
-    const struct traces_bytes *b = &s->bytes[which][t];
-
-    printf(",\n   \"%s\": {\"peak\": %lu, \"requested\": %lu, \"rounding\": %lu, \"free\": %lu, "
-           "\"meta\": %lu, \"sheaves\": %lu,\n    \"slabs_made\": %lu, \"slabs_unmade\": %lu, "
-           "\"objects_through_slabs\": %lu, \"cost\": %.0f}",
-           show_when[which], sum->peak, b->requested, b->rounding, b->free, b->meta, b->sheaves,
-           sum->cost.made, sum->cost.gone, sum->cost.through, sum->weighed);
+    printf("\"requested\": %lu, \"rounding\": %lu, \"free\": %lu, \"meta\": %lu, \"sheaves\": %lu",
+           b->requested, b->rounding, b->free, b->meta, b->sheaves);
 }
 
-static void show_json_table(const struct show *s, unsigned which)
+static void show_json(const struct show *s, const struct traces_table *table)
 {
-    const struct traces_table *table = &s->table[which];
+    const struct traces_trace *trace = s->trace;
+    const char *comma = "";
 
-    printf(" \"classes_%s\": [", show_when[which]);
+    printf("{\"file\": ");
+    output_string(stdout, trace->file);
+    printf(", \"program\": ");
+    output_string(stdout, trace->program);
+    printf(
+        ",\n   \"allocs\": %lu, \"classed\": %lu, \"large\": %lu,\n   \"before\": {\"peak\": %lu, ",
+        trace->allocs, trace->classed, trace->large, s->peak);
+    show_json_bytes(&s->at_peak);
+    printf(",\n    \"slabs_made\": %lu, \"slabs_unmade\": %lu, \"objects_through_slabs\": %lu, "
+           "\"cost\": %lu},\n   \"at_peak\": [",
+           s->made, s->gone, s->through, show_cost(s));
+    for (unsigned i = 0; i < table->classes; i++) {
+        if (s->by_class[i].meta == 0)
+            continue;
+        printf("%s{\"size\": %u, ", comma, table->class[i].size);
+        show_json_bytes(&s->by_class[i]);
+        printf("}");
+        comma = ",\n    ";
+    }
+    printf("]}");
+}
+
+static void show_json_table(const struct traces_table *table)
+{
+    printf("],\n \"classes_before\": [");
     for (unsigned i = 0; i < table->classes; i++)
         printf("%s{\"size\": %u, \"order\": %d, \"capacity\": %d}", i ? ",\n  " : "",
                table->class[i].size, table->class[i].order, table->class[i].capacity);
-    printf("]");
+    printf("]}\n");
 }
 
-static void show_json_classes(const struct show *s, unsigned t)
+void traces_show(const struct traces_trace *trace, unsigned traces,
+                 const struct traces_table *table, bool json)
 {
-    const struct traces_table *table = &s->table[s->tables - 1];
-    const char *comma = "";
+    struct show *s = target_need(malloc(sizeof(*s)));
 
-    printf(",\n   \"at_peak\": [");
-    for (unsigned i = 0; i < table->classes; i++) {
-        const struct traces_bytes *b = &s->by_class[t * TRACES_CLASSES + i];
-        if (b->meta == 0)
-            continue;
-        printf("%s{\"size\": %u, \"requested\": %lu, \"rounding\": %lu, \"free\": %lu, "
-               "\"meta\": %lu, \"sheaves\": %lu}",
-               comma, table->class[i].size, b->requested, b->rounding, b->free, b->meta,
-               b->sheaves);
-        comma = ",\n    ";
-    }
-    printf("]");
-}
-
-static void show_json(const struct show *s)
-{
-    printf("{\"object_bytes\": %g, \"slab_bytes\": %g,\n \"traces\": [", s->plan->object,
-           s->plan->slab);
-    for (unsigned t = 0; t < s->plan->traces; t++) {
-        const struct traces_trace *trace = &s->plan->trace[t];
-        printf("%s{\"file\": ", t ? ",\n  " : "");
-        output_string(stdout, trace->file);
-        printf(", \"program\": ");
-        output_string(stdout, trace->program);
-        printf(", \"searched\": %s,\n   \"allocs\": %lu, \"classed\": %lu, \"large\": %lu",
-               t < s->plan->traces - s->plan->judged ? "true" : "false", trace->allocs,
-               trace->classed, trace->large);
-        for (unsigned which = 0; which < s->tables; which++)
-            show_json_sum(s, which, t);
-        show_json_classes(s, t);
-        printf("}");
-    }
-    printf("],\n \"changes\": [");
-    for (unsigned i = 0; i < s->changes; i++)
-        printf("%s{\"what\": \"%s\", \"gain\": %.9g, \"judged\": %.9g}", i ? ",\n  " : "",
-               s->change[i].what, s->change[i].gain, s->change[i].judged);
-    printf("],\n");
-    if (s->tables == 2)
-        printf(" \"cost\": %.9g, \"cost_judged\": %.9g,\n", show_mean(s, false),
-               show_mean(s, true));
-    for (unsigned which = 0; which < s->tables; which++) {
-        show_json_table(s, which);
-        printf(which + 1 == s->tables ? "}\n" : ",\n");
-    }
-}
-
-void traces_run(const struct traces_plan *plan, struct traces_table *table)
-{
-    struct show *s = target_need(calloc(1, sizeof(*s)));
-    struct traces_sum *sums = target_need(calloc((size_t)2 * plan->traces, sizeof(*sums)));
-    struct traces_bytes *bytes = target_need(calloc((size_t)2 * plan->traces, sizeof(*bytes)));
-
-    *s = (struct show){
-        .plan = plan,
-        .table = {*table, *table},
-        .sum = {sums, sums + plan->traces},
-        .bytes = {bytes, bytes + plan->traces},
-        .by_class = target_need(calloc((size_t)TRACES_CLASSES * plan->traces, sizeof(*bytes))),
-        .tables = plan->search ? 2 : 1,
-    };
-    show_sums(s, 0);
-    if (plan->search) {
-        traces_search(plan, &s->table[1], s->change, &s->changes);
-        show_sums(s, 1);
-    }
-    if (plan->json)
-        show_json(s);
+    if (json)
+        printf("{\"object_bytes\": %d, \"slab_bytes\": %d,\n \"traces\": [", COST_OBJECT,
+               COST_SLAB);
     else
-        show_text(s);
-    free(s->by_class);
-    free(bytes);
-    free(sums);
+        show_text_head(table);
+    for (unsigned t = 0; t < traces; t++) {
+        show_play(s, &trace[t], table);
+        if (json) {
+            printf(t ? ",\n  " : "");
+            show_json(s, table);
+        } else {
+            show_text(s);
+        }
+    }
+    if (json)
+        show_json_table(table);
+    else
+        show_text_table(table);
     free(s);
 }

@@ -48,16 +48,6 @@ static struct lab_options lab_options = {
     .order = LAB_ORDER_UNSAID,
 };
 
-static const char *lab_find_pairing(const char *name, void *to)
-{
-    for (unsigned i = 0; lab_pairings[i]; i++)
-        if (strcmp(lab_pairings[i], name) == 0) {
-            *(enum lab_pairing *)to = (enum lab_pairing)i;
-            return NULL;
-        }
-    return "adjacent, same, cross-node or all-to-one is expected";
-}
-
 static const char *lab_find_completers(const char *text, void *to)
 {
     uint64_t node;
@@ -136,7 +126,7 @@ static const struct option_row lab_rows[] = {
     {"depth", OPTION_UNSIGNED, &lab_options.depth, 1, .most = 65536},
     {"batch", OPTION_UNSIGNED, &lab_options.batch, 1, .most = 65536},
     {"kept", OPTION_UNSIGNED, &lab_options.kept, 0, .most = 257},
-    {"pairing", OPTION_CALL, &lab_options.pairing, .read = lab_find_pairing},
+    {"pairing", OPTION_WORD, &lab_options.pairing, .words = lab_pairings},
     {"completers", OPTION_CALL, &lab_options.completers, .read = lab_find_completers},
     {"operations", OPTION_NUMBER, &lab_options.operations, 2, .most = (uint64_t)1 << 48},
     {"capacity", OPTION_UNSIGNED, &lab_options.capacity, 1, .most = STOOK_SHEAF_CAPACITY_MAX},

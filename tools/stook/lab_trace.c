@@ -36,20 +36,13 @@ static const char *lab_trace_topology(const char *text, void *to)
     return NULL;
 }
 
-static const char *lab_trace_map(const char *text, void *to)
-{
-    *(enum trace_map *)to = strcmp(text, "cpu") == 0 ? TRACE_BY_CPU : TRACE_BY_THREAD;
-    return strcmp(text, "cpu") == 0 || strcmp(text, "thread") == 0 ? NULL
-                                                                   : "thread or cpu is expected";
-}
-
 static bool lab_trace_parse(struct trace_options *o, int argc, char **argv, const char **file)
 {
     bool timed = false;
     const struct option_row rows[] = {
         {"topology", OPTION_CALL, o, .read = lab_trace_topology},
         {"design", OPTION_CALL, &o->designs, .read = lab_read_designs},
-        {"map", OPTION_CALL, &o->map, .read = lab_trace_map},
+        {"map", OPTION_WORD, &o->map, .words = trace_maps},
         {"capacity", OPTION_UNSIGNED, &o->capacity, 1, .most = STOOK_SHEAF_CAPACITY_MAX},
         {"order", OPTION_CALL, &o->order, .read = lab_read_order},
         {"time", OPTION_FLAG, .to = &timed},

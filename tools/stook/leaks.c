@@ -5,6 +5,7 @@
 #include "stook/command.h"
 #include "stook/look_names.h"
 #include "stook/look_show.h"
+#include "stook/option.h"
 #include "stook/run_leaks.h"
 
 #include "look/leaks.h"
@@ -72,11 +73,6 @@ static bool leaks_agreed(const struct leaks_report *report)
     return report->agreed >= (report->moved ? LEAKS_AGREE_MOVED : LEAKS_AGREE);
 }
 
-static unsigned long long leaks_number(uint64_t n)
-{
-    return (unsigned long long)n;
-}
-
 /* ---- groups ----------------------------------------------------------------------------------- */
 
 static uint64_t leaks_key(const struct heap_what *what, unsigned kind)
@@ -140,8 +136,7 @@ static int leaks_order(const void *left, const void *right)
 
 static void leaks_seconds(struct writer *w, uint64_t ns)
 {
-    writer_print(w, "%llu.%llu s", leaks_number(ns / 1000000000),
-                 leaks_number(ns / 100000000 % 10));
+    writer_print(w, "%lu.%lu s", ns / 1000000000, ns / 100000000 % 10);
 }
 
 static void leaks_age(struct writer *w, const struct leaks_report *report,
@@ -172,11 +167,10 @@ static void leaks_age(struct writer *w, const struct leaks_report *report,
 static void leaks_group_text(struct writer *w, const struct leaks_report *report,
                              const struct leaks_group *group)
 {
-    writer_print(w, "\n%s: %llu object%s, %llu bytes of %s%s, such as 0x%llx\n",
-                 leaks_kinds[group->kind].name, leaks_number(group->objects),
-                 group->objects == 1 ? "" : "s", leaks_number(group->bytes),
-                 group->cache ? "cache " : "large objects", group->cache ? group->cache->name : "",
-                 leaks_number(group->sample));
+    writer_print(w, "\n%s: %lu object%s, %lu bytes of %s%s, such as 0x%lx\n",
+                 leaks_kinds[group->kind].name, group->objects, group->objects == 1 ? "" : "s",
+                 group->bytes, group->cache ? "cache " : "large objects",
+                 group->cache ? group->cache->name : "", group->sample);
     leaks_age(w, report, group);
     look_show_place(w, report->names, &group->place, "allocated");
 }
@@ -197,9 +191,9 @@ static void leaks_how(struct writer *w, const struct leaks_report *report)
     }
     if (report->leaks.unread > 0)
         writer_print(w,
-                     "%llu MiB of larger mappings were not read: what only they point to counts "
+                     "%lu MiB of larger mappings were not read: what only they point to counts "
                      "as lost\n",
-                     leaks_number(report->leaks.unread >> 20));
+                     report->leaks.unread >> 20);
 }
 
 static void leaks_text(struct writer *w, const struct leaks_report *report)
@@ -210,17 +204,16 @@ static void leaks_text(struct writer *w, const struct leaks_report *report)
     leaks_how(w, report);
     writer_print(w, "%-12s %10s %14s\n", "", "objects", "bytes");
     for (unsigned kind = 0; kind < REACH_KINDS; kind++)
-        writer_print(w, "%-12s %10llu %14llu%s%s\n", leaks_kinds[kind].name,
-                     leaks_number(report->leaks.sum[kind].objects),
-                     leaks_number(report->leaks.sum[kind].bytes),
+        writer_print(w, "%-12s %10lu %14lu%s%s\n", leaks_kinds[kind].name,
+                     report->leaks.sum[kind].objects, report->leaks.sum[kind].bytes,
                      leaks_kinds[kind].means[0] ? "  " : "", leaks_kinds[kind].means);
     for (size_t i = 0; i < report->groups && i < LEAKS_SHOWN; i++) {
         leaks_group_text(w, report, report->group[i]);
         any |= report->group[i]->place.known;
     }
     if (report->groups > LEAKS_SHOWN)
-        writer_print(w, "\nand %llu groups more, which the JSON form has\n",
-                     leaks_number(report->groups - LEAKS_SHOWN));
+        writer_print(w, "\nand %lu groups more, which the JSON form has\n",
+                     report->groups - LEAKS_SHOWN);
     if (report->groups > 0 && !any)
         writer_print(w, "\nThe process counts no call sites: start it with STOOK_TAGS=1, or with "
                         "STOOK_DEBUG=U for stacks and times\n");
@@ -362,31 +355,18 @@ static bool leaks_find(struct leaks_report *report, struct target_error *error)
 
 static int leaks_parse(int argc, char **argv, struct leaks_options *options)
 {
-    static const struct option known[] = {{"json", no_argument, NULL, 'j'},
-                                          {"all", no_argument, NULL, 'a'},
-                                          {"stop", no_argument, NULL, 's'},
-                                          {"wait", required_argument, NULL, 'w'},
-                                          {NULL, 0, NULL, 0}};
-    char *end;
-    int c, status;
+    const struct option_row rows[] = {
+        {"json", OPTION_FLAG, &options->json, .letter = 'j'},
+        {"all", OPTION_FLAG, &options->all, .letter = 'a'},
+        {"stop", OPTION_FLAG, &options->stop, .letter = 's'},
+        {"wait", OPTION_SECONDS, &options->wait, 0, 86400000, .letter = 'w'},
+    };
+    int status;
 
     *options = (struct leaks_options){.wait = 1};
-    if ((status = look_take_core(&argc, argv)) != STATUS_OK)
+    if ((status = look_take_core(&argc, argv)) != STATUS_OK ||
+        (status = option_take("leaks", rows, argc, argv)) != STATUS_OK)
         return status;
-    optind = 0;
-    while ((c = getopt_long(argc, argv, "jasw:", known, NULL)) != -1) {
-        if (c == 'j')
-            options->json = true;
-        else if (c == 'a')
-            options->all = true;
-        else if (c == 's')
-            options->stop = true;
-        else if (c == 'w' && (options->wait = strtod(optarg, &end)) >= 0 && *optarg && !*end &&
-                 options->wait <= 86400)
-            continue;
-        else
-            return complain(STATUS_USAGE, "see stook help leaks");
-    }
     if (argc - optind != 1)
         return complain(STATUS_USAGE, "leaks takes a process number");
     options->pid = argv[optind];

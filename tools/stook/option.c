@@ -55,6 +55,26 @@ static bool option_seconds(const char *text, const struct option_row *row)
            *seconds * 1000 <= (double)row->most;
 }
 
+static int option_word(const struct option_table *table, const struct option_row *row,
+                       const char *text)
+{
+    char list[256] = "";
+    size_t n = 0;
+
+    for (unsigned i = 0; row->words[i]; i++) {
+        if (strcmp(row->words[i], text) == 0) {
+            *(unsigned *)row->to = i;
+            return STATUS_OK;
+        }
+        n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s",
+                              i == 0              ? ""
+                              : row->words[i + 1] ? ", "
+                                                  : " or ",
+                              row->words[i]);
+    }
+    return complain(table->status, "--%s takes %s, not %s", row->name, list, text);
+}
+
 static int option_store(const struct option_table *table, const struct option_row *row,
                         const char *text)
 {
@@ -87,6 +107,8 @@ static int option_store(const struct option_table *table, const struct option_ro
     case OPTION_SETTING:
         (void)snprintf(option, sizeof(option), "--%s", row->name);
         return option_setting(table->status, option, (enum setting_id)row->least, text, row->to);
+    case OPTION_WORD:
+        return option_word(table, row, text);
     case OPTION_CALL:
         expected = row->read(text, row->to);
         return !expected   ? STATUS_OK

@@ -17,6 +17,7 @@ enum option_kind {
     OPTION_NUMBER,   /* uint64_t */
     OPTION_SECONDS,  /* double; bounds in thousandths */
     OPTION_SETTING,  /* const char *: what the setting of the number `least` takes */
+    OPTION_WORD,     /* unsigned or an enum: the place of the word in `words` */
     OPTION_CALL,     /* read() takes it; `to` is its own */
 };
 
@@ -27,6 +28,7 @@ struct option_row {
     uint64_t least, most;
     const char *(*read)(const char *text,
                         void *to); /* NULL, or what is expected; "": it was said */
+    const char *const *words;      /* up to NULL */
     char letter;                   /* as a short option, too */
     const char *otherwise;         /* a value need not be given: then it is this */
     unsigned modes;                /* the command's own: what it goes with */

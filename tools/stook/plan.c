@@ -18,10 +18,7 @@
 #include <string.h>
 
 enum {
-    PLAN_JUDGED = 64,  /* traces at most */
     PLAN_UNITS = 1024, /* of numbers: what k stands for */
-    PLAN_OBJECT = 1,   /* weights: docs/capacity.md */
-    PLAN_SLAB = 64,
 };
 
 /* What is planned; options say which of these they go with. */
@@ -30,13 +27,10 @@ enum plan_mode { PLAN_LAYOUT = 1, PLAN_SLABINFO = 2, PLAN_TRACES = 4 };
 /* What the command line says. */
 static struct plan_command {
     struct plan_options options;
-    const char *caches, *classes, *judge[PLAN_JUDGED], **file;
-    bool columns, slabinfo, traces, search;
-    unsigned judged, files;
-    double object, slab; /* weights */
-} plan_command = {.options = {.page_shift = PAGE_SHIFT, .order = PLAN_ORDER_AUTO},
-                  .object = PLAN_OBJECT,
-                  .slab = PLAN_SLAB};
+    const char *caches, *classes, **file;
+    bool columns, slabinfo, traces;
+    unsigned files;
+} plan_command = {.options = {.page_shift = PAGE_SHIFT, .order = PLAN_ORDER_AUTO}};
 
 /* One NAME or NAME:BYTES; NULL, or what is wrong with it. */
 static const char *plan_column(struct plan_options *o, const char *text)
@@ -112,29 +106,6 @@ static const char *plan_read_slabinfo(const char *text, void *to)
     return NULL;
 }
 
-static const char *plan_read_judge(const char *text, void *to)
-{
-    (void)to;
-    if (plan_command.judged == PLAN_JUDGED)
-        return "64 traces to judge by at most are possible";
-    plan_command.judge[plan_command.judged++] = text;
-    return NULL;
-}
-
-static const char *plan_read_weights(const char *text, void *to)
-{
-    struct plan_command *c = to;
-    char *end = NULL, *last = NULL;
-
-    c->object = strtod(text, &end);
-    if (end != text && *end == ',')
-        c->slab = strtod(end + 1, &last);
-    return last && last != end + 1 && !*last && c->object >= 0 && c->object <= 1e9 &&
-                   c->slab >= 0 && c->slab <= 1e9
-               ? NULL
-               : "OBJECT,SLAB in bytes are expected";
-}
-
 static const struct option_row plan_rows[] = {
     {"size", OPTION_NUMBER, &plan_command.options.size, 1, STOOK_OBJECT_SIZE_MAX,
      .modes = PLAN_LAYOUT},
@@ -158,9 +129,6 @@ static const struct option_row plan_rows[] = {
      .modes = PLAN_SLABINFO},
     {"traces", OPTION_FLAG, &plan_command.traces, .modes = PLAN_TRACES},
     {"classes", OPTION_TEXT, &plan_command.classes, .modes = PLAN_TRACES},
-    {"search", OPTION_FLAG, &plan_command.search, .modes = PLAN_TRACES},
-    {"judge", OPTION_CALL, NULL, .read = plan_read_judge, .modes = PLAN_TRACES},
-    {"weights", OPTION_CALL, &plan_command, .read = plan_read_weights, .modes = PLAN_TRACES},
 };
 enum { PLAN_ROWS = sizeof(plan_rows) / sizeof(plan_rows[0]) };
 
@@ -232,12 +200,7 @@ static int plan_show(const struct plan_command *c)
 
 static int plan_traces(const struct plan_command *c)
 {
-    struct traces_plan plan = {.traces = c->files + c->judged,
-                               .judged = c->judged,
-                               .object = c->object,
-                               .slab = c->slab,
-                               .search = c->search,
-                               .json = c->options.json};
+    struct traces_trace *trace = target_need(calloc(c->files, sizeof(*trace)));
     struct traces_table table;
     int status = STATUS_FAILED;
     unsigned n = 0;
@@ -245,18 +208,16 @@ static int plan_traces(const struct plan_command *c)
     traces_builtin(&table);
     if (c->classes && !traces_table_read(&table, c->classes))
         return STATUS_USAGE;
-    plan.trace = target_need(calloc(plan.traces, sizeof(plan.trace[0])));
-    while (n < plan.traces &&
-           traces_read(&plan.trace[n], n < c->files ? c->file[n] : c->judge[n - c->files]))
+    while (n < c->files && traces_read(&trace[n], c->file[n]))
         n++;
-    if (n == plan.traces && traces_start()) {
+    if (n == c->files && traces_start()) {
         status = traces_resolve_all(&table) ? STATUS_OK : STATUS_USAGE;
         if (status == STATUS_OK)
-            traces_run(&plan, &table);
+            traces_show(trace, n, &table, c->options.json);
     }
-    for (unsigned i = 0; i < plan.traces; i++)
-        traces_free(&plan.trace[i]);
-    free(plan.trace);
+    for (unsigned i = 0; i < c->files; i++)
+        traces_free(&trace[i]);
+    free(trace);
     return status;
 }
 
@@ -281,7 +242,7 @@ const struct command command_plan = {
     .help =
         "usage: stook plan --size BYTES [--align BYTES] [OPTIONS]\n"
         "       stook plan --slabinfo [FILE] [--json]\n"
-        "       stook plan --traces FILE... [--classes LIST] [--search [--judge FILE]...] [--json]\n"
+        "       stook plan --traces FILE... [--classes LIST] [--json]\n"
         "\n"
         "Draws the layout of an object and of a slab, with the waste by cause.\n"
         "\n"
@@ -304,10 +265,6 @@ const struct command command_plan = {
         "  --traces         what malloc's size classes cost in traces (stook run --trace): bytes at the\n"
         "                   peak by cause, slabs made, objects that went through slabs\n"
         "  --classes LIST   another table: SIZE[:ORDER[:CAPACITY]] between commas, or a file of these\n"
-        "  --search         changes the table, a class at a time, as long as that lowers the cost\n"
-        "  --judge FILE     a trace that is not searched on, and whose cost is shown\n"
-        "  --weights O,S    the cost: bytes at the peak, plus O for each object through slabs, plus S for\n"
-        "                   each slab made or unmade; default 1,64\n"
         "\n"
         "  stook plan --size 992 --align 64 --columns link,group,tag --explain\n",
     .run = plan_run,

@@ -28,78 +28,24 @@ struct profile_options {
     const char *pprof, *collapsed, *save, *signal;
 };
 
-static int profile_by(const char *text, struct profile_options *options)
-{
-    static const char *const names[] = {"live", "total", "calls", "growth"};
-
-    for (unsigned i = 0; i < 4; i++)
-        if (strcmp(text, names[i]) == 0) {
-            options->by = (enum profile_by)i;
-            options->by_given = true;
-            return STATUS_OK;
-        }
-    return complain(STATUS_USAGE, "--by takes live, total, calls or growth, not %s", text);
-}
-
-static int profile_top(const char *text, struct profile_options *options)
-{
-    char *end;
-    unsigned long top = strtoul(text, &end, 10);
-
-    if (*text < '0' || *text > '9' || *end || top > 1000000)
-        return complain(STATUS_USAGE, "--top takes a number, 0 for all, not %s", text);
-    options->top = (unsigned)top;
-    return STATUS_OK;
-}
-
 static int profile_parse(int argc, char **argv, struct profile_options *options)
 {
-    static const struct option known[] = {
-        {"top", required_argument, NULL, 't'},
-        {"by", required_argument, NULL, 'b'},
-        {"json", no_argument, NULL, 'j'},
-        {"pprof", required_argument, NULL, 'p'},
-        {"collapsed", required_argument, NULL, 'c'},
-        {"save", required_argument, NULL, 's'},
-        {"signal", required_argument, NULL, 'g'},
-        {NULL, 0, NULL, 0},
+    const struct option_row rows[] = {
+        {"by", OPTION_WORD, &options->by, .words = profile_keys},
+        {"top", OPTION_UNSIGNED, &options->top, 0, .most = 1000000},
+        {"json", OPTION_FLAG, .to = &options->json},
+        {"pprof", OPTION_TEXT, .to = &options->pprof},
+        {"collapsed", OPTION_TEXT, .to = &options->collapsed},
+        {"save", OPTION_TEXT, .to = &options->save},
+        {"signal", OPTION_SETTING, &options->signal, .least = SETTING_PROFILE_SIGNAL},
     };
-    int option, status = STATUS_OK;
+    bool said[sizeof(rows) / sizeof(rows[0])] = {false};
+    const struct option_table table = {
+        "profile",       STATUS_USAGE, rows, sizeof(rows) / sizeof(rows[0]),
+        .program = true, .said = said};
+    int status = option_read(&table, argc, argv);
 
-    opterr = 0;
-    while (status == STATUS_OK && (option = getopt_long(argc, argv, "+:", known, NULL)) != -1) {
-        switch (option) {
-        case 't':
-            status = profile_top(optarg, options);
-            break;
-        case 'b':
-            status = profile_by(optarg, options);
-            break;
-        case 'j':
-            options->json = true;
-            break;
-        case 'p':
-            options->pprof = optarg;
-            break;
-        case 'c':
-            options->collapsed = optarg;
-            break;
-        case 's':
-            options->save = optarg;
-            break;
-        case 'g':
-            status = option_setting(STATUS_USAGE, "--signal", SETTING_PROFILE_SIGNAL, optarg,
-                                    &options->signal);
-            break;
-        case ':':
-            return complain(STATUS_USAGE, "%s needs a value; see stook help profile",
-                            argv[optind - 1]);
-        default:
-            return complain(STATUS_USAGE,
-                            "there is no option %s of stook profile; see stook help profile",
-                            argv[optind - 1]);
-        }
-    }
+    options->by_given = said[0];
     return status;
 }
 

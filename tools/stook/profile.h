@@ -79,6 +79,11 @@ struct profile {
     bool compared;
 };
 
+/* `from` is added `sign` times. */
+void profile_add(struct profile_counts *to, const struct profile_counts *from, int sign);
+/* The counts of a site of the document. */
+struct profile_counts profile_read_counts(const struct json *site);
+
 /* 0, or a status after saying why. */
 int profile_read(struct profile *profile, const char *path);
 void profile_free(struct profile *profile);
@@ -108,6 +113,7 @@ void profile_merge(struct profile *profile);
 void profile_compare(struct profile *later, const struct profile *before);
 
 enum profile_by { BY_LIVE, BY_TOTAL, BY_CALLS, BY_GROWTH };
+extern const char *const profile_keys[];
 void profile_sort(struct profile *profile, enum profile_by by);
 
 /* Forms, of a sorted profile; top 0: all sites. */

@@ -55,6 +55,16 @@ static size_t profile_count(const struct json *array)
     return n;
 }
 
+struct profile_counts profile_read_counts(const struct json *site)
+{
+    return (struct profile_counts){
+        .live_objects = (int64_t)json_number(site, "live_objects", 0),
+        .live_bytes = (int64_t)json_number(site, "live_bytes", 0),
+        .total_objects = (int64_t)json_number(site, "total_objects", 0),
+        .total_bytes = (int64_t)json_number(site, "total_bytes", 0),
+    };
+}
+
 static void profile_read_site(struct profile_site *site, const struct json *json)
 {
     const char *file = json_string(json, "file", NULL);
@@ -71,10 +81,7 @@ static void profile_read_site(struct profile_site *site, const struct json *json
         site->frames[0].line = json_number(json, "line", 0);
         site->nr_frames = 1;
     }
-    site->counts.live_objects = (int64_t)json_number(json, "live_objects", 0);
-    site->counts.live_bytes = (int64_t)json_number(json, "live_bytes", 0);
-    site->counts.total_objects = (int64_t)json_number(json, "total_objects", 0);
-    site->counts.total_bytes = (int64_t)json_number(json, "total_bytes", 0);
+    site->counts = profile_read_counts(json);
 }
 
 static void profile_read_map(struct profile_map *map, const struct json *json)
@@ -168,10 +175,7 @@ static int profile_fill(struct profile *profile, const char *path)
             return complain(STATUS_FAILED,
                             "%s is no profile: no process has as many objects and bytes", path);
         profile_set_map(profile, site);
-        profile->sum.live_objects += site->counts.live_objects;
-        profile->sum.live_bytes += site->counts.live_bytes;
-        profile->sum.total_objects += site->counts.total_objects;
-        profile->sum.total_bytes += site->counts.total_bytes;
+        profile_add(&profile->sum, &site->counts, 1);
     }
     if (profile->sample_every == 0)
         return STATUS_OK;

@@ -4,6 +4,7 @@
  */
 #include "stook/profile.h"
 
+#include "stook/command.h"
 #include "stook/profile_code.h"
 
 #include <inttypes.h>
@@ -17,7 +18,7 @@ enum {
     SHOW_SHARE = 10,    /* with at least so many of a hundred */
 };
 
-static const char *const show_keys[] = {"live", "total", "calls", "growth"};
+const char *const profile_keys[] = {"live", "total", "calls", "growth", NULL};
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
@@ -183,14 +184,6 @@ static void show_row(FILE *to, const struct profile *profile, enum profile_by by
                 : "-");
 }
 
-static void show_take(struct profile_counts *rest, const struct profile_counts *counts)
-{
-    rest->live_objects -= counts->live_objects;
-    rest->live_bytes -= counts->live_bytes;
-    rest->total_objects -= counts->total_objects;
-    rest->total_bytes -= counts->total_bytes;
-}
-
 static int64_t show_key(enum profile_by by, const struct profile_counts *counts)
 {
     return by == BY_TOTAL   ? counts->total_bytes
@@ -298,15 +291,15 @@ void profile_table(const struct profile *profile, enum profile_by by, unsigned t
     if (profile->compared)
         fprintf(to, "%9s %10s  ", "growth", "objects");
     fprintf(to, "%5s %9s %9s %11s %9s %9s  call site, by %s\n", "%", "live", "objects", "calls",
-            "in all", "each", show_keys[by]);
+            "in all", "each", profile_keys[by]);
     for (size_t i = 0; i < shown; i++) {
         const struct profile_site *site = &profile->sites[i];
         show_row(to, profile, by, &site->counts, &site->growth);
         show_site(to, site);
         fputc('\n', to);
         show_stacks(to, profile, by, site);
-        show_take(&rest, &site->counts);
-        show_take(&rest_growth, &site->growth);
+        profile_add(&rest, &site->counts, -1);
+        profile_add(&rest_growth, &site->growth, -1);
     }
     if (shown < profile->nr_sites) {
         show_row(to, profile, by, &rest, &rest_growth);
@@ -320,19 +313,10 @@ void profile_table(const struct profile *profile, enum profile_by by, unsigned t
 
 static void show_string(FILE *to, const char *text)
 {
-    if (!text) {
+    if (text)
+        output_string(to, text);
+    else
         fputs("null", to);
-        return;
-    }
-    fputc('"', to);
-    for (; *text; text++)
-        if (*text == '"' || *text == '\\')
-            fprintf(to, "\\%c", *text);
-        else if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            fprintf(to, "\\u%04x", (unsigned char)*text);
-        else
-            fputc(*text, to);
-    fputc('"', to);
 }
 
 static void show_counts(FILE *to, const struct profile_counts *counts)
@@ -406,7 +390,7 @@ void profile_json(const struct profile *profile, enum profile_by by, unsigned to
         fputs(" \"in_use_bytes\": null", to);
     else
         fprintf(to, " \"in_use_bytes\": %" PRIu64, profile->in_use_bytes);
-    fprintf(to, ", \"by\": \"%s\", \"nr_sites\": %zu,\n \"counts\": ", show_keys[by],
+    fprintf(to, ", \"by\": \"%s\", \"nr_sites\": %zu,\n \"counts\": ", profile_keys[by],
             profile->nr_sites);
     show_counts(to, &profile->sum);
     if (profile->compared) {

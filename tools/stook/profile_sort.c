@@ -59,7 +59,7 @@ static int sort_place(const void *a, const void *b)
     return profile_order(a, b);
 }
 
-static void sort_add(struct profile_counts *to, const struct profile_counts *from, int sign)
+void profile_add(struct profile_counts *to, const struct profile_counts *from, int sign)
 {
     to->live_objects += sign * from->live_objects;
     to->live_bytes += sign * from->live_bytes;
@@ -74,7 +74,7 @@ void profile_merge(struct profile *profile)
     qsort(profile->sites, profile->nr_sites, sizeof(*profile->sites), sort_place);
     for (size_t i = 0; i < profile->nr_sites; i++)
         if (n > 0 && profile_order(&profile->sites[n - 1], &profile->sites[i]) == 0)
-            sort_add(&profile->sites[n - 1].counts, &profile->sites[i].counts, 1);
+            profile_add(&profile->sites[n - 1].counts, &profile->sites[i].counts, 1);
         else
             profile->sites[n++] = profile->sites[i];
     profile->nr_sites = n;
@@ -107,8 +107,8 @@ void profile_compare(struct profile *later, const struct profile *before)
             sites[n].number = SIZE_MAX; /* it has no stacks */
         }
         if (order >= 0)
-            sort_add(&sites[n].growth, &before->sites[j++].counts, -1);
-        sort_add(&later->growth, &sites[n].growth, 1);
+            profile_add(&sites[n].growth, &before->sites[j++].counts, -1);
+        profile_add(&later->growth, &sites[n].growth, 1);
         n++;
     }
     free(later->sites);

@@ -5,6 +5,7 @@
  */
 #include "stook/profile.h"
 
+#include "look/target.h"
 #include "stook/json.h"
 
 #include <stdlib.h>
@@ -20,21 +21,6 @@ static size_t stack_depth(const struct json *stack)
          one = one->next)
         depth++;
     return depth;
-}
-
-static int stack_number(const void *left, const void *right)
-{
-    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
-    return a < b ? -1 : a > b;
-}
-
-static void stack_counts(struct profile_counts *counts, const struct json *json)
-{
-    counts->live_objects = (int64_t)json_number(json, "live_objects", 0);
-    counts->live_bytes = (int64_t)json_number(json, "live_bytes", 0);
-    counts->total_objects = (int64_t)json_number(json, "total_objects", 0);
-    counts->total_bytes = (int64_t)json_number(json, "total_bytes", 0);
 }
 
 /* All addresses of all stacks, each once, as places. */
@@ -54,7 +40,7 @@ static bool stack_places(struct profile *profile, const struct json *sites, size
         for (const struct json *one = stack ? stack->first : NULL; depth-- > 0; one = one->next)
             all[n++] = one->number;
     }
-    qsort(all, n, sizeof(*all), stack_number);
+    qsort(all, n, sizeof(*all), target_by_number);
     for (size_t i = 0; i < n; i++)
         if (i == 0 || all[i] != all[i - 1]) {
             profile->places[profile->nr_places].address = all[i];
@@ -62,20 +48,6 @@ static bool stack_places(struct profile *profile, const struct json *sites, size
         }
     free(all);
     return true;
-}
-
-static size_t stack_place(const struct profile *profile, uint64_t address)
-{
-    size_t low = 0, high = profile->nr_places;
-
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (profile->places[middle].address <= address)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
 }
 
 bool profile_read_stacks(struct profile *profile, const struct json *sites)
@@ -105,8 +77,9 @@ bool profile_read_stacks(struct profile *profile, const struct json *sites)
             return false;
         profile->nr_stacks++;
         for (const struct json *one = json->first; stack->depth < depth; one = one->next)
-            stack->places[stack->depth++] = stack_place(profile, one->number);
-        stack_counts(&stack->counts, site);
+            stack->places[stack->depth++] =
+                target_rows_to(profile->places, profile->nr_places, address, one->number) - 1;
+        stack->counts = profile_read_counts(site);
         stack->cache = json_string(site, "cache", NULL);
         stack->group = json_string(site, "group", NULL);
         stack->thread = json_string(site, "thread_name", NULL);
@@ -153,15 +126,11 @@ void profile_free_stacks(struct profile *profile)
 const struct profile_stack *profile_stacks_of(const struct profile *profile,
                                               const struct profile_site *site, size_t *count)
 {
-    size_t low = 0, high = profile->nr_stacks;
+    /* The first of the site's. */
+    size_t low = site->number
+                     ? target_rows_to(profile->stacks, profile->nr_stacks, site, site->number - 1)
+                     : 0;
 
-    while (low < high) { /* the first of the site's */
-        size_t middle = low + (high - low) / 2;
-        if (profile->stacks[middle].site < site->number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
     for (*count = 0; low + *count < profile->nr_stacks; ++*count)
         if (profile->stacks[low + *count].site != site->number)
             break;

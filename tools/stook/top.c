@@ -34,24 +34,12 @@ struct top_options {
     const char *pid;
 };
 
-static const char *top_parse_sort(const char *text, void *sort)
-{
-    for (unsigned i = 0; i < TOP_SORTS; i++)
-        if (strcmp(text, top_sort_name((enum top_sort)i)) == 0) {
-            *(enum top_sort *)sort = (enum top_sort)i;
-            return NULL;
-        }
-    (void)complain(STATUS_USAGE, "--sort takes bytes, growth, rate, waste, objects or name, not %s",
-                   text);
-    return "";
-}
-
 static int top_parse(int argc, char **argv, struct top_options *options)
 {
     const struct option_row rows[] = {
         {"delay", OPTION_SECONDS, &options->delay, 100, 3600000, .letter = 'd'},
         {"count", OPTION_NUMBER, &options->count, 1, UINT64_MAX, .letter = 'n'},
-        {"sort", OPTION_CALL, &options->sort, .read = top_parse_sort, .letter = 's'},
+        {"sort", OPTION_WORD, &options->sort, .words = top_sort_names, .letter = 's'},
     };
     int status;
 

@@ -251,13 +251,8 @@ void top_sort(struct top_data *data, enum top_sort sort, bool inverted)
         qsort(data->row, data->rows, sizeof(data->row[0]), top_order);
 }
 
-const char *top_sort_name(enum top_sort sort)
-{
-    static const char *const names[TOP_SORTS] = {"bytes", "growth",  "rate",
-                                                 "waste", "objects", "name"};
-
-    return names[sort];
-}
+const char *const top_sort_names[TOP_SORTS + 1] = {"bytes", "growth",  "rate",
+                                                   "waste", "objects", "name"};
 
 /* ---- text ------------------------------------------------------------------------------------- */
 

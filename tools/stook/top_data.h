@@ -47,7 +47,7 @@ void top_read_processes(struct top_data *data);
 void top_forget(struct top_data *data);
 
 void top_sort(struct top_data *data, enum top_sort sort, bool inverted);
-const char *top_sort_name(enum top_sort sort);
+extern const char *const top_sort_names[TOP_SORTS + 1];
 
 /* A size as in the tables of the report: "12.3M". */
 const char *top_size(uint64_t bytes, char text[TOP_SIZE]);

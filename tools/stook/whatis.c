@@ -23,11 +23,6 @@ struct whatis {
     struct look_place place;
 };
 
-static uint64_t whatis_number(uint64_t n)
-{
-    return n;
-}
-
 static double whatis_age(const struct heap *heap, uint64_t time)
 {
     return heap->target->live ? (double)(int64_t)(heap->target->time - time) / 1e9
@@ -39,7 +34,7 @@ static void whatis_seconds(struct writer *w, double seconds)
 {
     uint64_t us = seconds > 0 ? (uint64_t)(seconds * 1e6) : 0;
 
-    writer_print(w, "%lu.%06lu s", whatis_number(us / 1000000), whatis_number(us % 1000000));
+    writer_print(w, "%lu.%06lu s", us / 1000000, us % 1000000);
 }
 
 static void whatis_state(struct writer *w, const struct heap_what *what)
@@ -78,7 +73,7 @@ static void whatis_text(struct writer *w, const struct whatis *one)
     uint64_t into = one->address - what->start;
     char group[HEAP_NAME];
 
-    writer_print(w, "0x%lx ", whatis_number(one->address));
+    writer_print(w, "0x%lx ", one->address);
     if (one->digits)
         writer_print(w, "(%.32s, read as %s) ", one->digits, one->base);
     writer_print(w, "is ");
@@ -92,7 +87,7 @@ static void whatis_text(struct writer *w, const struct whatis *one)
         writer_print(w, "between the objects of cache %s", what->cache->name);
     } else {
         if (into)
-            writer_print(w, "%lu bytes into ", whatis_number(into));
+            writer_print(w, "%lu bytes into ", into);
         if (what->kind == HEAP_OBJECT)
             writer_print(w, "object %u of cache %s", what->index, what->cache->name);
         else if (what->kind == HEAP_LARGE)
@@ -102,17 +97,16 @@ static void whatis_text(struct writer *w, const struct whatis *one)
                          what->cache ? what->cache->name : "?");
         writer_print(w, ": ");
         whatis_state(w, what);
-        writer_print(w, "\n  %lu bytes from 0x%lx on", whatis_number(what->bytes),
-                     whatis_number(what->start));
+        writer_print(w, "\n  %lu bytes from 0x%lx on", what->bytes, what->start);
         if (what->requested)
             writer_print(w, "; %u were asked for", what->requested);
     }
     if (what->slab)
         writer_print(w, "%s slab 0x%lx (%s, %u of %u objects out, node %u, %u KiB)",
                      what->kind == HEAP_BETWEEN ? ":" : "\n  in",
-                     whatis_number(heap_slab_base(one->heap, what->slab)),
-                     heap_slab_state_name(what->slab), what->slab->inuse, what->slab->objects,
-                     what->slab->node, 4u << what->slab->order);
+                     heap_slab_base(one->heap, what->slab), heap_slab_state_name(what->slab),
+                     what->slab->inuse, what->slab->objects, what->slab->node,
+                     4u << what->slab->order);
     writer_print(w, "\n");
     if (what->group)
         writer_print(w, "  charged to group %s\n", look_group(one->heap, what->group, group));

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * main.c - chooses one of the allocation programs by its name.
+ */
 #include "own.h"
 
 static const struct {
