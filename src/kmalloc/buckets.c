@@ -20,7 +20,7 @@
 #include "kmalloc/private.h"
 #include "os/topology.h"
 #include "page/pagemap.h"
-#include "kmalloc/sampled.h"
+#include "observe/observe.h"
 #include "slab/slab.h"
 
 #include <errno.h>
@@ -163,7 +163,7 @@ static void *buckets_once(const struct buckets_wish *wish, uint32_t owner)
                                                  memory_order_relaxed);
     object = stook_kmalloc_cached(cache, wish->size, wish->flags, wish->where, owner);
     if (object) /* it stays apart from others: in no shadow cache */
-        sampled_count(cache, wish->where);
+        observe_count(cache, wish->where);
     if (!object && errno == ENOMEM && lock_forked_since(turn))
         object = stook_kmalloc_large(wish->size, wish->flags | STOOK_NORECLAIM, -1, wish->where,
                                      ACCOUNT_NOBODY);

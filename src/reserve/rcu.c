@@ -13,8 +13,7 @@
 #include "base/report.h"
 #include "cache/alloc.h"
 #include "cache/cache_list.h"
-#include "debug/object.h"
-#include "harden/quarantine.h"
+#include "observe/observe.h"
 #include "base/init.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
@@ -133,10 +132,8 @@ static void rcu_readers_gone(struct sheaf *sheaf, bool loose)
 {
     for (uint32_t i = 0; i < sheaf->size; i++) {
         const struct stook_cache *cache = slab_cache_of(sheaf->object[i]);
-        if (cache->flags & CACHE_DEBUG)
-            debug_deferred(cache, sheaf->object[i]);
-        else if (cache->flags & CACHE_HARDENED)
-            quarantine_fill(cache, &sheaf->object[i], 1);
+        if (cache->flags & (CACHE_DEBUG | CACHE_HARDENED))
+            observe_deferred(cache, sheaf->object[i]);
         else if (!loose)
             break;
     }
@@ -273,10 +270,7 @@ static void rcu_put_last(struct stook_cache *cache, void *object, bool nested)
         report_fatal(
             "cache %s: no memory to defer the free of %p, and this thread cannot wait for readers",
             cache->name, object);
-    if (cache->flags & CACHE_DEBUG)
-        debug_deferred(cache, object);
-    else if (cache->flags & CACHE_HARDENED)
-        quarantine_fill(cache, &object, 1);
+    observe_deferred(cache, object);
     slot_free(cache, &object, 1, false);
 }
 
@@ -309,7 +303,7 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
         report_fatal("cache %s: stook_free_rcu() before stook_rcu_set_ops(): no RCU is set",
                      cache->name);
     if (__builtin_expect(cache_hooks(cache) != 0, 0)) {
-        account_defer(cache, &object); /* while it waits for readers it is charged to no group */
+        observe_defer(cache, &object); /* while it waits for readers it is charged to no group */
         if (!object)
             return;
     } else if (!free_checks(cache, object)) {
