@@ -20,8 +20,8 @@ import tempfile
 # Lowest first.  "include" has what everybody may include; the core is base to cache.
 RANK = {"include": 0, "base": 1, "os": 2, "percpu": 3, "page": 4, "slab": 5, "sheaf": 6, "cache": 7,
         "text": 8, "large": 8, "trace": 9, "site": 10, "debug": 11, "harden": 12, "sample": 12, "charge": 13, "guard": 14,
-        "kmalloc": 15, "watch": 16, "reserve": 16, "view": 17,
-        "face": 18, "sim": 18, "malloc": 19, "urcu": 19}
+        "observe": 15, "kmalloc": 16, "watch": 17, "reserve": 17, "view": 18,
+        "face": 19, "sim": 19, "malloc": 20, "urcu": 20}
 UP = {"hooks"}  # the table, which face/ defines
 
 # Circles of files that stay, each with its reason.

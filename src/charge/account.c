@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * account.c - the hooks of account.h: columns of slabs, notes of large objects, and the order of checks, charges and
- * trace on a free.  Groups are in group_charge.c, call sites in site/tag.c, the inlined path of one object in straight.h.
+ * account.c - the columns of slabs and the notes of large objects, which say who is charged (account.h).  Groups are in group_charge.c, call sites in site/tag.c, the inlined path of one object in straight.h.
  *
  * Calls on arrays find each slab's columns once for all neighbouring objects of that slab, and charge or count
  * neighbours of one group or tag by one call (struct account_run).
@@ -9,16 +8,12 @@
 #include "charge/account.h"
 
 #include "charge/straight.h"
-#include "trace/trace.h"
 #include "base/context.h"
 #include "base/placed.h"
 #include "base/report.h"
 #include "cache/alloc.h"
 #include "cache/cache_list.h"
-#include "debug/object.h"
-#include "harden/quarantine.h"
 #include "large/large.h"
-#include "sample/shadow.h"
 #include "slab/slab.h"
 #include "slab/stat.h"
 #include "slab/wrong.h"
@@ -61,16 +56,6 @@ FIRST_TEXT void account_close(struct stook_cache *cache, uint32_t parts, bool cl
     stat_close(cache, CACHE_CLOSED_ACCOUNTED, now != 0);
 }
 
-FIRST_TEXT void account_watch(struct stook_cache *cache)
-{
-    bool typed = !(cache->flags & CACHE_SIZED) && sample_mean_of(SAMPLE_PROFILE) != 0;
-
-    if (!(cache->flags & CACHE_INTERNAL))
-        stat_close(cache, CACHE_CLOSED_WATCHED,
-                   typed || trace_is_active() ||
-                       (cache->flags & (CACHE_DEBUG | CACHE_HARDENED | CACHE_SHADOW)));
-}
-
 FIRST_TEXT void account_cache_made(struct stook_cache *cache)
 {
     const struct layout *layout = &cache->layout;
@@ -89,7 +74,6 @@ FIRST_TEXT void account_cache_made(struct stook_cache *cache)
     if (!(cache->flags & CACHE_INTERNAL))
         account_close(cache, account_all | (cache->flags & STOOK_CACHE_ACCOUNT ? ACCOUNT_GROUP : 0),
                       true);
-    account_watch(cache);
 }
 
 /* ---- objects -------------------------------------------------------------------------------- */
@@ -110,13 +94,9 @@ static bool account_nested(void)
 bool account_begin(const struct stook_cache *cache, struct account *account, size_t n,
                    unsigned flags, uint64_t where, uint32_t group)
 {
-    bool watched = cache_hooks(cache) & CACHE_CLOSED_WATCHED;
     uint32_t parts = cache_parts(cache);
 
     account->group = account->tag = 0;
-    account->traced = watched && where && trace_is_active();
-    if (__builtin_expect(watched, 0) && !debug_begin(cache, n, where))
-        return false;
     if ((parts & ACCOUNT_GROUP) && group != ACCOUNT_NOBODY) {
         account->group = cache->account.owner       ? cache->account.owner
                          : group == ACCOUNT_CURRENT ? group_current()
@@ -224,16 +204,6 @@ void account_end(const struct stook_cache *cache, const struct account *account,
     }
     if (account->tag && tagged > 0)
         tag_count_alloc(account->tag, tagged, (uint64_t)tagged * cache->account.charge);
-    if (account->traced)
-        trace_alloc(cache, objects, got);
-}
-
-void account_unreserve(const struct stook_cache *cache, void *object, uint64_t where)
-{
-    if (cache->flags & CACHE_DEBUG)
-        (void)debug_take(cache, object, where);
-    else if (cache->flags & STOOK_CACHE_QUARANTINE)
-        quarantine_take_reserved(cache, object);
 }
 
 void account_retag(const struct stook_cache *cache, const void *object, uint64_t where)
@@ -242,11 +212,6 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
     struct slab *slab = slab_find(cache, object, &index);
     uint64_t *column = column_at(cache, slab, LAYOUT_TAG, index);
 
-    account_unreserve(cache, (void *)(uintptr_t)object, where);
-    if (trace_is_active()) {
-        void *taken = (void *)(uintptr_t)object;
-        trace_alloc(cache, &taken, 1);
-    }
     if (!(cache_parts(cache) & ACCOUNT_TAG) || !column)
         return;
     tag = straight_tag(where);
@@ -372,61 +337,6 @@ void account_return(const struct stook_cache *cache, void **objects, size_t n)
     errno = saved;
 }
 
-static void account_gone(const struct stook_cache *cache, void **objects, size_t n)
-{
-    account_return(cache, objects, n);
-    if (cache->flags & CACHE_SHADOW)
-        shadow_freed(cache, objects, n);
-    if (trace_is_active()) /* pointers that are no objects are NULL by now */
-        trace_free(objects, n);
-}
-
-static void account_check(const struct stook_cache *cache, void **objects, size_t n)
-{
-    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
-        debug_free(cache, objects, n);
-    else if (__builtin_expect(cache->flags & CACHE_HARDENED, 0))
-        quarantine_check(cache, objects, n);
-}
-
-static void account_come(const struct stook_cache *cache, void **objects, size_t n)
-{
-    account_check(cache, objects, n);
-    account_gone(cache, objects, n);
-}
-
-void account_reserve(const struct stook_cache *cache, void **object)
-{
-    account_check(cache, object, 1);
-    if (*object && !free_checks(cache, *object))
-        *object = NULL;
-    if (cache->flags & CACHE_HARDENED)
-        quarantine_fill(cache, object, 1);
-}
-
-void account_clear(const struct stook_cache *cache, void **objects, size_t n)
-{
-    account_come(cache, objects, n);
-    if (__builtin_expect(cache->flags & CACHE_HARDENED, 0))
-        quarantine_fill(cache, objects, n);
-}
-
-void account_free(struct stook_cache *cache, void **objects, size_t n)
-{
-    account_come(cache, objects, n);
-    if (__builtin_expect(cache->flags & CACHE_HARDENED, 0))
-        quarantine_hold(cache, objects, n);
-}
-
-void account_defer(const struct stook_cache *cache, void **object)
-{
-    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
-        debug_defer(cache, object);
-    else if (__builtin_expect(cache->flags & CACHE_HARDENED, 0))
-        quarantine_check(cache, object, 1);
-    account_gone(cache, object, 1);
-}
-
 /* Tags were switched while the program ran.  Threads that had not seen the switch freed objects without the hooks, so
  * elements of free objects may hold tags. */
 static atomic_bool account_mixed;
@@ -455,44 +365,28 @@ void account_switched(void)
 /* ---- large objects -------------------------------------------------------------------------- */
 
 uint32_t account_process, account_all;
-_Atomic uint32_t account_large_hooks;
-
-static FIRST_TEXT uint32_t account_large_by(void)
-{
-    return atomic_load_explicit(&account_large_hooks, memory_order_relaxed);
-}
-
-FIRST_TEXT void account_large_switch(uint32_t hook, bool on)
-{
-    if (on)
-        atomic_fetch_or_explicit(&account_large_hooks, hook, memory_order_relaxed);
-    else
-        atomic_fetch_and_explicit(&account_large_hooks, ~hook, memory_order_relaxed);
-}
+atomic_bool account_large_tags;
+_Atomic unsigned account_watched;
 
 bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
 {
     size_t size = large_bytes(object);
-    uint32_t closed = account_large_by();
     struct large_note note;
 
     if (owner && !group_charge(&owner, size, flags, account_nested()))
         return false;
     note = (struct large_note){.owner = owner,
-                               .tag = (closed & ACCOUNT_TAG) && where ? straight_tag(where) : 0};
+                               .tag = account_large_counted() && where ? straight_tag(where) : 0};
     if ((note.owner || note.tag) && !large_set_note(object, note)) {
         if (owner)
             group_uncharge(owner, size);
         return false;
     }
     tag_count_alloc(note.tag, 1, size);
-    if (closed & ACCOUNT_LARGE_TRACED)
-        trace_alloc_large(object, size);
     return true;
 }
 
-/* Changes the charge and the count of a large object that had `had` bytes. */
-static FIRST_TEXT bool account_large_changed(void *object, size_t had, unsigned flags)
+FIRST_TEXT bool account_large_resized(void *object, size_t had, unsigned flags)
 {
     struct large_note note = *large_note(object);
     size_t size = large_bytes(object);
@@ -506,41 +400,25 @@ static FIRST_TEXT bool account_large_changed(void *object, size_t had, unsigned 
     return true;
 }
 
-FIRST_TEXT bool account_large_resized(void *object, size_t had, unsigned flags)
+void account_large_moved(void *moved, size_t had)
 {
-    if (!account_large_changed(object, had, flags))
-        return false;
-    if ((account_large_by() & ACCOUNT_LARGE_TRACED) && large_bytes(object) != had) {
-        trace_free(&object, 1);
-        trace_alloc_large(object, large_bytes(object));
-    }
-    return true;
+    (void)account_large_resized(moved, had, STOOK_WAIT);
 }
 
-void account_large_moved(void *object, void *moved, size_t had, uint64_t time)
-{
-    (void)account_large_changed(moved, had, STOOK_WAIT);
-    if (account_large_by() & ACCOUNT_LARGE_TRACED) {
-        trace_free_at(object, time);
-        trace_alloc_large(moved, large_bytes(moved));
-    }
-}
-
-FIRST_TEXT void account_large_clear(void *object)
+FIRST_TEXT bool account_large_clear(void *object)
 {
     const struct large_note *note = large_note(object);
     struct large_note had;
 
     if (!note)
-        return;
+        return false;
     had = *note;
     if (had.owner || had.tag)
         (void)large_set_note(object, (struct large_note){0});
     if (had.owner)
         group_uncharge(had.owner, large_bytes(object));
     tag_count_free(had.tag, 1, large_bytes(object));
-    if (account_large_by() & ACCOUNT_LARGE_TRACED)
-        trace_free(&object, 1);
+    return true;
 }
 
 /* The owner or the tag of a live object; 0: none. */

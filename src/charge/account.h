@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * account.h - the hooks of allocations and frees.  They charge objects to groups, count them by call site, check
- * those of debug and hardened caches, and record them in a trace (trace/trace.h).
+ * account.h - charges objects to groups and counts them by call site.  Who watches them stands above (observe/).
  *
  * Only caches with hooks come here.  Their fast path is closed, and the slow path tests cache_hooks() first.
  *
@@ -10,7 +9,7 @@
  * charged to no group.
  *
  *   alloc:  account_begin() charges, and may refuse;  the caller takes objects;  account_end() writes the columns
- *   free:   account_clear() reads the columns and returns the charges;  the caller frees the objects
+ *   free:   account_return() reads the columns and returns the charges;  the caller frees the objects
  *
  * A large object has a note (large/large.h) in place of the two elements.
  */
@@ -31,7 +30,6 @@ struct stook_group;
 /* The accounting of one call. */
 struct account {
     uint32_t group, tag; /* the group that was charged, and the tag; 0: none */
-    bool traced;         /* the call is recorded; allocations of the library for itself are not */
 };
 
 /* The group to charge is a number or one of these: the group that the thread has entered, or none (reserves). */
@@ -49,27 +47,12 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
 void account_end(const struct stook_cache *cache, const struct account *account,
                  void *const *objects, size_t got, size_t n);
 
-/* account_reserve(): a user's object enters a reserve and stays charged.  It is checked as if it were freed; NULL if
- * the check refuses it.  account_unreserve(): the call at `where` allocates the object of a reserve. */
-void account_reserve(const struct stook_cache *cache, void **object);
-void account_unreserve(const struct stook_cache *cache, void *object, uint64_t where);
-
-/* The call at `where` allocates an object that is charged already: of a prefilled sheaf.  It is counted for that call
- * site. */
+/* The call at `where` allocates an object that is charged already.  It is counted for that call site. */
 void account_retag(const struct stook_cache *cache, const void *object, uint64_t where);
 
-/*
- * The accounting of frees: call one of these four before the objects are freed.  Each returns the charges and counts
- * the frees.  NULL entries are skipped.  A pointer that is no object of the cache is reported.  An entry that the
- * caller must not free becomes NULL: a debug or hardened cache has reported it.  Any context; errno is kept.
- */
-/* Objects that leave their user and do not pass the quarantine. */
-void account_clear(const struct stook_cache *cache, void **objects, size_t n);
-/* Objects that are freed to the cache.  Entries that a quarantine holds back become NULL, too. */
-void account_free(struct stook_cache *cache, void **objects, size_t n);
-/* An object that is freed after a grace period. */
-void account_defer(const struct stook_cache *cache, void **object);
-/* Objects of a reserve, which no user had: they are neither checked nor traced. */
+/* Objects that leave their user, or a reserve: returns the charges and counts the frees, before the caller frees them.
+ * NULL entries are skipped; a pointer that is no object of the cache is reported, and becomes NULL.  Any context; errno is
+ * kept. */
 void account_return(const struct stook_cache *cache, void **objects, size_t n);
 
 /*
@@ -79,41 +62,38 @@ void account_return(const struct stook_cache *cache, void **objects, size_t n);
  *                            or recorded, and the caller unmaps the object.
  *   account_large_resized()  an object that was resized in place from `had` bytes.  False: the caller must restore
  *                            the old size.
- *   account_large_clear()    an object that is about to be freed.
- *   account_large_moved()    an object of `had` bytes that was moved to `moved` at `time` (trace_time()).
+ *   account_large_clear()    an object that is about to be freed; false: the pointer is none.
+ *   account_large_moved()    an object of `had` bytes that was moved.
  */
 bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where);
 bool account_large_resized(void *object, size_t had, unsigned flags);
-void account_large_clear(void *object);
-void account_large_moved(void *object, void *moved, size_t had, uint64_t time);
-
-enum { ACCOUNT_LARGE_TRACED = 8 };
+bool account_large_clear(void *object);
+void account_large_moved(void *moved, size_t had);
 
 /* account_process: the group that malloc's objects are charged to.  account_all: of ACCOUNT_*, what is done with the
- * objects of all caches.  account_large_hooks: ACCOUNT_TAG and ACCOUNT_LARGE_TRACED, if large objects are counted by call
- * site or traced.  Written at start, and when tags or a trace are switched. */
+ * objects of all caches.  account_large_tags: whether large objects are counted by call site; then none is a sample.
+ * account_watched: accounted_watched().  Written at start, and when tags, samples or a trace are switched. */
 extern uint32_t account_process __attribute__((visibility("hidden")));
 extern uint32_t account_all __attribute__((visibility("hidden")));
-extern _Atomic uint32_t account_large_hooks __attribute__((visibility("hidden")));
+extern atomic_bool account_large_tags __attribute__((visibility("hidden")));
+extern _Atomic unsigned account_watched __attribute__((visibility("hidden")));
 
-/* Whether large objects are counted by call site.  Then none of them is a sample. */
 static inline bool account_large_counted(void)
 {
-    return atomic_load_explicit(&account_large_hooks, memory_order_relaxed) & ACCOUNT_TAG;
+    return atomic_load_explicit(&account_large_tags, memory_order_relaxed);
 }
 
-/* Sets or clears one bit of account_large_hooks. */
-void account_large_switch(uint32_t hook, bool on);
+/* Whether allocations of malloc and kmalloc are counted for samples. */
+static inline bool account_sampled(void)
+{
+    return __builtin_expect(atomic_load(&account_watched) & HOOKS_CLOSES_ALLOC, 0);
+}
 
 /* Tags were switched on or off after objects were allocated: columns may hold tags of objects that are free. */
 void account_switched(void);
 
 /* Closes or opens a cache for some of ACCOUNT_*.  Under the cache list's lock. */
 void account_close(struct stook_cache *cache, uint32_t parts, bool close);
-
-/* Closes or opens a cache by whether it is watched now: it has flags for that, there is a trace, or a profile is sampled
- * and its objects are typed.  Under the cache list's lock. */
-void account_watch(struct stook_cache *cache);
 
 /* HOOKS_CACHE_MADE: computes cache->account, and closes it.  A slab with tags goes: counts frees that no hook saw. */
 void account_cache_made(struct stook_cache *cache);

@@ -9,10 +9,8 @@
 #include "base/placed.h"
 #include "os/topology.h"
 #include "page/window.h"
-#include "sample/sample.h"
 #include "slab/node.h"
 #include "slab/slab.h"
-#include "trace/trace.h"
 
 #include <errno.h>
 
@@ -94,11 +92,10 @@ static bool accounted_debugs; /* under the cache list's lock */
 
 static FIRST_TEXT void accounted_say(void)
 {
-    bool all = account_all != 0 || trace_is_active() || account_process != 0 || accounted_debugs;
+    bool all = account_all != 0 || account_process != 0 || accounted_debugs;
 
     if (hooks_set.malloc)
-        hooks_set.malloc(HOOKS_MALLOC_CLOSES,
-                         (all ? HOOKS_CLOSES_ALL : 0) | (sample_is_on() ? HOOKS_CLOSES_ALLOC : 0));
+        hooks_set.malloc(HOOKS_MALLOC_CLOSES, (all ? HOOKS_CLOSES_ALL : 0) | account_watched);
 }
 
 void accounted_malloc_debug(void)
@@ -124,7 +121,7 @@ FIRST_TEXT void accounted_on_malloc(void (*fn)(unsigned what, size_t value))
 static void accounted_tags(bool on)
 {
     account_all = on ? ACCOUNT_TAG : 0;
-    account_large_switch(ACCOUNT_TAG, on);
+    account_large_tags = on;
     for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
         struct stook_cache *each = LIST_ENTRY(l, struct stook_cache, link);
         if (!(each->flags & CACHE_INTERNAL))
@@ -133,11 +130,9 @@ static void accounted_tags(bool on)
     accounted_say();
 }
 
-void accounted_watch(void)
+void accounted_watched(unsigned closes)
 {
-    account_large_switch(ACCOUNT_LARGE_TRACED, trace_is_active());
-    for (struct list *l = cache_list.all.next; l && l != &cache_list.all; l = l->next)
-        account_watch(LIST_ENTRY(l, struct stook_cache, link));
+    atomic_store(&account_watched, closes);
     accounted_say();
 }
 

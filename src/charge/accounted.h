@@ -14,15 +14,17 @@ void *accounted_alloc(struct stook_cache *cache, unsigned flags, uint64_t where,
 size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
                             uint64_t where, uint32_t group);
 
-/* hooks.alloc_more, hooks.free */
+/* hooks.alloc_more of a cache that nobody watches; hooks.free */
 size_t accounted_alloc_more(const struct hooks_call *call);
+/* The part of it that is no accounting: takes the objects; how many, which are all or none. */
+size_t accounted_take(const struct hooks_call *call);
 void accounted_free(struct stook_cache *cache, void *object);
 
 /* Closes malloc alone, for the life of the process: one of its classes is a debug cache. */
 void accounted_malloc_debug(void);
 /* hooks_set.malloc.  It calls `fn` at once with the present state.  Within the context. */
 void accounted_on_malloc(void (*fn)(unsigned what, size_t value));
-/* A trace or a profile by samples has begun or ended: caches close or open, and malloc.  Under the cache list's lock. */
-void accounted_watch(void);
+/* HOOKS_CLOSES_*, for a layer above that watches all objects.  Under the cache list's lock. */
+void accounted_watched(unsigned closes);
 
 #endif

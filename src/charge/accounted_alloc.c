@@ -5,56 +5,42 @@
  */
 #include "charge/accounted.h"
 
-#include "base/context.h"
 #include "charge/straight.h"
-#include "debug/object.h"
-#include "harden/quarantine.h"
 #include "percpu/percpu.h"
-#include "sample/shadow.h"
-#include "sheaf/slot.h"
 #include "slab/stat.h"
 
-#include <errno.h>
 #include <string.h>
 
-/* Objects that are checked before they are handed out. */
-enum { ACCOUNTED_CHECKED = CACHE_DEBUG | STOOK_CACHE_QUARANTINE };
-
-static bool accounted_take(const struct stook_cache *cache, void *object, uint64_t where)
+size_t accounted_take(const struct hooks_call *call)
 {
-    return cache->flags & CACHE_DEBUG ? debug_take(cache, object, where)
-                                      : quarantine_take(cache, object);
+    struct stook_cache *cache = call->cache;
+    void *object = NULL;
+
+    if (call->node >= 0)
+        object = alloc_from_node(cache, call->flags & ~STOOK_ZERO, (unsigned)call->node);
+    else if (call->n > 1)
+        return bulk_alloc_slow(cache, call->flags, call->n, call->objects, 0);
+    else if (stat_counts_fast(cache) ||
+             !stook_rseq_pop(cache->own, cache->head.rseq_offset, &object))
+        object = alloc_slow(cache, call->flags);
+    *call->objects = object;
+    return object != NULL;
 }
 
-/* Checks an object of a debug or hardened cache before it is handed out, and takes others until one passes.  NULL: out
- * of memory. */
-static __attribute__((noinline, cold)) void *accounted_checked(struct stook_cache *cache,
-                                                               unsigned flags, void *object,
-                                                               uint64_t where)
+size_t accounted_alloc_more(const struct hooks_call *call)
 {
-    while (object && where && !accounted_take(cache, object, where))
-        object = alloc_slow(cache, flags);
-    return object;
-}
+    struct stook_cache *cache = call->cache;
+    struct account account;
+    size_t got;
 
-/* How many bytes STOOK_ZERO clears: those that were requested, if the bytes behind them are checked. */
-static size_t accounted_size(const struct stook_cache *cache, const void *object)
-{
-    size_t usable = cache->object_size;
-
-    if (cache->flags & CACHE_DEBUG)
-        return debug_usable(cache, object);
-    if (cache->flags & STOOK_CACHE_QUARANTINE)
-        usable = quarantine_usable(cache, object);
-    return usable < cache->object_size ? usable : cache->object_size;
-}
-
-/* n objects whose frees are not seen are counted for samples: those of typed caches, and of others that are closed. */
-static void accounted_sample(struct stook_cache *cache, size_t n, uint64_t where, uint32_t group)
-{
-    if (sample_mean_of(SAMPLE_PROFILE) != 0 && (cache_hooks(cache) & CACHE_CLOSED_WATCHED))
-        for (size_t i = 0; i < n; i++)
-            shadow_count(cache, where, group);
+    if (!bulk_may(cache, call->flags, call->n) ||
+        !account_begin(cache, &account, call->n, call->flags, call->where, call->group))
+        return 0;
+    got = accounted_take(call);
+    account_end(cache, &account, call->objects, got, call->n);
+    for (size_t i = 0; i < got && (call->flags & STOOK_ZERO); i++)
+        memset(call->objects[i], 0, cache->object_size);
+    return got;
 }
 
 /* The general path. */
@@ -62,20 +48,9 @@ static __attribute__((noinline, cold)) void *accounted_rest(struct stook_cache *
                                                             unsigned flags, uint64_t where,
                                                             uint32_t group)
 {
-    struct account account;
     void *object = NULL;
 
-    if (!alloc_may(cache, flags) || !account_begin(cache, &account, 1, flags, where, group))
-        return NULL;
-    if (stat_counts_fast(cache) || !stook_rseq_pop(cache->own, cache->head.rseq_offset, &object))
-        object = alloc_slow(cache, flags);
-    if (__builtin_expect(cache->flags & ACCOUNTED_CHECKED, 0))
-        object = accounted_checked(cache, flags, object, where);
-    account_end(cache, &account, &object, object != NULL, 1);
-    if (object && where)
-        accounted_sample(cache, 1, where, account.group);
-    if (object && (flags & STOOK_ZERO))
-        memset(object, 0, accounted_size(cache, object));
+    (void)hooks.alloc_more(&(struct hooks_call){cache, flags, -1, where, group, 1, &object});
     return object;
 }
 
@@ -189,82 +164,14 @@ __attribute__((noinline, aligned(64))) void *accounted_alloc(struct stook_cache 
     return accounted_rest(cache, flags, where, group);
 }
 
-static size_t accounted_alloc_node(const struct hooks_call *call)
-{
-    struct stook_cache *cache = call->cache;
-    struct account account;
-    void *object;
-
-    if (!account_begin(cache, &account, 1, call->flags, call->where, call->group))
-        return 0;
-    do
-        object = alloc_from_node(cache, call->flags & ~STOOK_ZERO, (unsigned)call->node);
-    while (object && (cache->flags & ACCOUNTED_CHECKED) &&
-           !accounted_take(cache, object, call->where));
-    account_end(cache, &account, &object, object != NULL, 1);
-    if (object)
-        accounted_sample(cache, 1, call->where, account.group);
-    if (object && (call->flags & STOOK_ZERO))
-        memset(object, 0, accounted_size(cache, object));
-    *call->objects = object;
-    return object != NULL;
-}
-
 /* ---- several ------------------------------------------------------------------------------- */
-
-/* All of n objects, some of them perhaps in the place of others that may not be used; false: they went back. */
-static __attribute__((noinline, cold)) bool accounted_check_bulk(struct stook_cache *cache,
-                                                                 unsigned flags, size_t n,
-                                                                 void **objects, uint64_t where)
-{
-    bool all = true, nested;
-
-    for (size_t i = 0; i < n; i++) {
-        objects[i] = accounted_checked(cache, flags, objects[i], where);
-        all = all && objects[i];
-    }
-    if (all)
-        return true;
-    if (where && (cache->flags & CACHE_DEBUG))
-        debug_free(cache, objects, n);
-    else if (where)
-        quarantine_check(cache, objects, n), quarantine_fill(cache, objects, n);
-    nested = context_enter();
-    for (size_t i = 0; i < n; i++)
-        if (objects[i])
-            slot_free(cache, &objects[i], 1, nested);
-    context_leave();
-    errno = ENOMEM;
-    return false;
-}
 
 size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
                             uint64_t where, uint32_t group)
 {
-    struct account account;
-    size_t got;
-
-    if (!cache_hooks(cache))
-        return bulk_alloc_plain(cache, flags, n, objects);
-    if (!bulk_may(cache, flags, n) || !account_begin(cache, &account, n, flags, where, group))
-        return 0;
-    got = bulk_alloc_slow(cache, flags, n, objects, 0);
-    if (__builtin_expect(cache->flags & ACCOUNTED_CHECKED, 0) && got > 0 &&
-        !accounted_check_bulk(cache, flags, n, objects, where))
-        got = 0;
-    account_end(cache, &account, objects, got, n);
-    if (where)
-        accounted_sample(cache, got, where, account.group);
-    for (size_t i = 0; i < got && (flags & STOOK_ZERO); i++)
-        memset(objects[i], 0, accounted_size(cache, objects[i]));
-    return got;
-}
-
-size_t accounted_alloc_more(const struct hooks_call *call)
-{
-    return call->node >= 0 ? accounted_alloc_node(call)
-                           : accounted_alloc_bulk(call->cache, call->flags, call->n, call->objects,
-                                                  call->where, call->group);
+    return cache_hooks(cache)
+               ? hooks.alloc_more(&(struct hooks_call){cache, flags, -1, where, group, n, objects})
+               : bulk_alloc_plain(cache, flags, n, objects);
 }
 
 /* A cache that is not accounted has no use for the site. */

@@ -11,7 +11,7 @@
 /* The general path.  Its caches' own fast path is closed, so the push onto this CPU's sheaf is tried here. */
 static __attribute__((noinline)) void accounted_free_rest(struct stook_cache *cache, void *object)
 {
-    account_free(cache, &object, 1);
+    hooks.free_more(cache, &object, 1);
     if (__builtin_expect(!object, 0)) /* refused, or held back */
         return;
     if (__builtin_expect(!stat_counts_fast(cache) &&

@@ -9,7 +9,7 @@
 #include "base/settings.h"
 #include "cache/init.h"
 #include "charge/account.h"
-#include "charge/accounted.h"
+#include "observe/observe.h"
 #include "charge/group.h"
 #include "debug/fail.h"
 #include "debug/flags.h"
@@ -59,10 +59,9 @@ static FIRST_TEXT void hooks_before_caches(void)
     reader_allow();
     if (setting_number(SETTING_TAGS))
         account_all = ACCOUNT_TAG;
-    if (account_all || debug_flags_large_users())
-        account_large_switch(ACCOUNT_TAG, true);
+    account_large_tags = account_all || debug_flags_large_users();
     if (traced_init())
-        account_large_switch(ACCOUNT_LARGE_TRACED, true);
+        observe_changed();
 }
 
 static FIRST_TEXT bool hooks_start(enum hooks_start phase, char *const *environment)
@@ -124,6 +123,7 @@ static FIRST_TEXT void *hooks_cache(struct stook_cache *cache, enum hooks_cache 
     switch (what) {
     case HOOKS_CACHE_MADE:
         account_cache_made(cache);
+        observe_cache(cache);
         break;
     case HOOKS_CACHE_DRAINED:
         quarantine_release(cache);
@@ -209,9 +209,9 @@ const struct hooks hooks = {
     .start = hooks_start,
     .due = hooks_due,
     .alloc = accounted_alloc,
-    .alloc_more = accounted_alloc_more,
+    .alloc_more = observe_alloc,
     .free = accounted_free,
-    .free_more = account_free,
+    .free_more = observe_free,
     .report = debug_report,
     .cache_plan = hooks_cache_plan,
     .cache = hooks_cache,

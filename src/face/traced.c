@@ -7,7 +7,7 @@
 
 #include "text/file.h"
 #include "base/placed.h"
-#include "charge/accounted.h"
+#include "observe/observe.h"
 #include "trace/trace.h"
 #include "trace/trace_file.h"
 #include "base/context.h"
@@ -47,7 +47,7 @@ int stook_trace_start(const char *path, size_t limit)
     lock_take(&cache_list.lock, LOCK_CACHES);
     error = trace_begin(path, limit);
     if (error == 0)
-        accounted_watch();
+        observe_changed();
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
     if (error != 0)
@@ -67,7 +67,7 @@ int stook_trace_stop(void)
     lock_take(&cache_list.lock, LOCK_CACHES);
     ended = trace_end();
     if (ended)
-        accounted_watch();
+        observe_changed();
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
     if (!ended)
@@ -123,6 +123,6 @@ FIRST_TEXT void traced_child(bool nested)
     int saved = errno;
 
     if (trace_child() && !nested && !(traced_wish.each && traced_begin()))
-        accounted_watch();
+        observe_changed();
     errno = saved;
 }

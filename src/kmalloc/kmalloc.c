@@ -11,17 +11,12 @@
 #include "charge/accounted.h"
 #include "charge/group.h"
 #include "debug/object.h"
-#include "debug/pages.h"
-#include "debug/pages_track.h"
-#include "harden/quarantine.h"
-#include "guard/guard.h"
 #include "kmalloc/classes.h"
-#include "sample/large_samples.h"
-#include "sample/shadow.h"
 #include "kmalloc/kmalloc.h"
 #include "base/init.h"
 #include "kmalloc/private.h"
 #include "kmalloc/sampled.h"
+#include "observe/observe.h"
 #include "cache/cache_list.h"
 #include "cache/reclaim.h"
 #include "os/os.h"
@@ -53,20 +48,20 @@ static void kmalloc_show(void)
     bool counted;
 
     do {
-        counted = sample_is_on();
+        counted = account_sampled();
         for (unsigned i = 0; i < KMALLOC_CLASSES; i++)
             atomic_store(&kmalloc_open[i], counted ? NULL : atomic_load(&kmalloc_plain.cache[i]));
-    } while (counted != sample_is_on()); /* by another thread, which may have stored before */
+    } while (counted != account_sampled()); /* by another thread, which may have stored before */
 }
 
 void stook_kmalloc_doors(void)
 {
-    kmalloc_show();
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
-    accounted_watch();
+    observe_changed();
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
+    kmalloc_show();
 }
 
 /* ---- sets of caches ------------------------------------------------------------------------- */
@@ -173,7 +168,7 @@ static __attribute__((noinline, cold)) void *kmalloc_large_refused(void *object)
 void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where, uint32_t owner)
 {
     struct kmalloc_large large = {
-        .size = pages_wanted(size), .align = kmalloc_large_align(size), .node = node};
+        .size = observe_large_wanted(size), .align = kmalloc_large_align(size), .node = node};
     int saved = errno;
 
     if (flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE | STOOK_ZERO)) {
@@ -195,16 +190,11 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where,
         errno = saved;
     if (owner == ACCOUNT_CURRENT)
         owner = group_current();
-    if (large.object &&
-        (owner != 0 || atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0) &&
-        !account_large(large.object, owner, flags, where)) /* refuses an owner only */
-        return kmalloc_large_refused(large.object);
     if (large.object && (flags & STOOK_ZERO) && !large.zeroed)
         memset(large.object, 0, large_size(large.object));
-    pages_set(large.object, 0, size);
-    pages_track_came(large.object, size, where);
-    if (large.object && large_samples_wanted() && !account_large_counted())
-        large_samples_came(large.object, large_size(large.object), size, where, group_current());
+    if (large.object &&
+        !observe_large(large.object, size, owner, flags, where)) /* refuses an owner only */
+        return kmalloc_large_refused(large.object);
     return large.object;
 }
 
@@ -240,7 +230,7 @@ static void *kmalloc_once(struct kmalloc_set *set, size_t size, unsigned flags, 
             return stook_kmalloc_large(size, flags, -1, where,
                                        set == &kmalloc_charged ? owner : ACCOUNT_NOBODY);
         cache = atomic_load_explicit(&set->cache[kmalloc_class(size)], memory_order_relaxed);
-        if (sample_is_on() && set == &kmalloc_plain && !cache_hooks(cache) &&
+        if (account_sampled() && set == &kmalloc_plain && !cache_hooks(cache) &&
             alloc_may(cache, flags) &&
             ((!(flags & STOOK_SIGNAL_SAFE) &&
               (object = sampled_alloc(cache, size, 1, where, flags & STOOK_ZERO)) != NULL) ||
@@ -248,7 +238,7 @@ static void *kmalloc_once(struct kmalloc_set *set, size_t size, unsigned flags, 
             return object;
         object = stook_kmalloc_cached(cache, size, flags, where, owner);
         if (object && set != &kmalloc_plain) /* it stays apart from others: in no shadow cache */
-            sampled_count(cache, where);
+            observe_count(cache, where);
     }
     if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
         object = stook_kmalloc_large(size, flags | STOOK_NORECLAIM, -1, where, ACCOUNT_NOBODY);
@@ -384,13 +374,10 @@ size_t stook_usable_size(const void *object)
     if (kmalloc_is_none(object))
         return 0;
     cache = slab_user_cache(object);
-    if (cache && __builtin_expect(cache->flags & CACHE_SHADOW, 0))
-        return shadow_size(cache, object);
-    if (cache && !stook_private_live(object, "stook_usable_size"))
+    if (cache && !(cache->flags & CACHE_SHADOW) && !stook_private_live(object, "stook_usable_size"))
         return 0;
     if (cache)
-        return cache->flags & CACHE_DEBUG ? debug_usable(cache, object)
-                                          : quarantine_usable(cache, object);
+        return observe_usable(cache, object);
     size = stook_private_large_size(object);
     if (size == 0)
         stook_private_bad_pointer("stook_usable_size", object);

@@ -4,6 +4,7 @@
  */
 #include "kmalloc/private.h"
 #include "kmalloc/sampled.h"
+#include "observe/observe.h"
 
 #include "charge/group.h"
 #include "charge/group_stock.h"
@@ -17,10 +18,7 @@
 #include "charge/accounted.h"
 #include "debug/object.h"
 #include "debug/pages.h"
-#include "debug/pages_track.h"
 #include "guard/guard.h"
-#include "harden/quarantine.h"
-#include "sample/large_samples.h"
 #include "sample/shadow.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
@@ -278,14 +276,8 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
     index = layout_index(&cache->layout, offset);
     *start = index * cache->layout.stride == offset &&
              index < slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
-    if (__builtin_expect(cache->flags & CACHE_SHADOW, 0) && *start)
-        *size = shadow_size(cache, object);
-    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0)) {
-        *size = *start && debug_is_live(cache, slab, index) ? debug_usable(cache, object) : 0;
-        *start = true;
-    } else if (__builtin_expect(cache->flags & STOOK_CACHE_QUARANTINE, 0) && *start) {
-        *size = quarantine_is_live(cache, slab, index) ? quarantine_usable(cache, object) : 0;
-    }
+    if (__builtin_expect(cache->flags & (CACHE_KEPT | CACHE_SHADOW), 0))
+        *size = observe_size(cache, slab, index, object, start);
     return cache;
 }
 
@@ -306,7 +298,7 @@ static __attribute__((noinline)) void *private_accounted(struct stook_cache *cac
     if (traced)
         trace_asked(0, 0);
     if (object)
-        sampled_count(cache, private_where(from));
+        observe_count(cache, private_where(from));
     return object;
 }
 
@@ -315,29 +307,19 @@ void stook_private_resized(void *object, size_t size)
     struct stook_cache *cache = slab_user_cache(object);
 
     if (!cache) {
-        pages_check(object);
-        pages_set(object, stook_private_large_size(object), size);
-        return;
+        (void)observe_large_resizes(object);
+        observe_large_resized(object, large_bytes(object), stook_private_large_size(object), size,
+                              0);
+    } else if (cache->flags & CACHE_SIZED) { /* a typed object is always whole */
+        observe_resize(cache, object, size);
     }
-    if (!(cache->flags & CACHE_SIZED)) /* a typed object is always whole */
-        return;
-    if (cache->flags & CACHE_DEBUG)
-        debug_resize(cache, object, size);
-    else if (cache->flags & STOOK_CACHE_QUARANTINE)
-        quarantine_resize(cache, object, size);
-    if (!(cache->flags & CACHE_MALLOC) || !trace_is_active())
-        return;
-    trace_free(&object, 1);
-    trace_asked(size, 0);
-    trace_alloc(cache, &object, 1);
 }
 
 bool stook_private_live(const void *object, const char *call)
 {
     const struct stook_cache *cache = slab_user_cache(object);
 
-    return !cache || (cache->flags & CACHE_DEBUG ? debug_live(cache, object, call)
-                                                 : quarantine_live(cache, object, call));
+    return !cache || observe_live(cache, object, call);
 }
 
 /* The largest power of two that all objects of the cache are aligned to. */
@@ -356,7 +338,7 @@ void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, 
     /* Zones keep a class from being aligned as its size is. */
     if (__builtin_expect(cache->layout.lead != 0, 0) && align > private_align(cache))
         return stook_private_large_alloc(size, align, NULL, from);
-    if (sample_is_on() && !cache_hooks(cache)) {
+    if (account_sampled() && !cache_hooks(cache)) {
         object = sampled_alloc(cache, size, align, private_where(from), false);
         if (object) /* without a mark: it may be smaller than that */
             return object;
@@ -394,53 +376,26 @@ static bool private_large_free(void *object)
     return freed;
 }
 
-/* It is another one for profiles. */
-static void private_large_came(const void *object, size_t size, const void *from)
-{
-    if (!account_process && large_samples_wanted() && !account_large_counted())
-        large_samples_came(object, large_size(object), size, private_where(from), group_current());
-}
-
 void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const void *from)
 {
-    void *object = private_large(pages_wanted(size), align, zeroed);
+    void *object = private_large(observe_large_wanted(size), align, zeroed);
 
-    if (object &&
-        (account_process ||
-         atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0) &&
-        !account_large(object, account_process, STOOK_WAIT, private_where(from))) {
+    if (object && !observe_large(object, size, account_process, STOOK_WAIT, private_where(from))) {
         (void)private_large_free(object);
         errno = ENOMEM; /* that is all that malloc may say */
         return NULL;
     }
-    pages_set(object, 0, size);
-    pages_track_came(object, size, private_where(from));
-    if (object)
-        private_large_came(object, size, from);
     return object;
 }
 
 size_t stook_private_large_size(const void *object)
 {
-    return guard_covers(object) ? guard_size(object) : pages_size(object, large_size(object));
+    return observe_large_size(object);
 }
 
 bool stook_private_large_free(void *object)
 {
-    if (__builtin_expect(guard_covers(object), 0)) {
-        guard_free(object, "free");
-        return true;
-    }
-    if (pages_holds(object))
-        return false;
-    pages_check(object);
-    pages_track_went(object);
-    large_samples_went(object);
-    if (atomic_load_explicit(&large_noted, memory_order_relaxed) ||
-        atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0)
-        account_large_clear(object);
-    object = pages_hold(object);
-    return !object || private_large_free(object);
+    return observe_large_free(&object) && (!object || private_large_free(object));
 }
 
 static bool private_resize(void *object, size_t size)
@@ -456,19 +411,12 @@ bool stook_private_large_resize(void *object, size_t size, const void *from)
     size_t had = large_bytes(object), used = stook_private_large_size(object);
     bool done;
 
-    if (tools_watch) /* whose reports are the better, the more often an object moves */
-        return false;
-    pages_check(object);
-    if (!private_resize(object, pages_wanted(size)))
+    if (!observe_large_resizes(object) || !private_resize(object, observe_large_wanted(size)))
         return false;
     done = account_large_resized(object, had, STOOK_WAIT);
     if (!done)
         (void)private_resize(object, had);
-    pages_set(object, used, done ? size : used);
-    if (done && large_bytes(object) != had) {
-        large_samples_went(object);
-        private_large_came(object, size, from);
-    }
+    observe_large_resized(object, had, used, done ? size : used, private_where(from));
     return done;
 }
 
@@ -476,29 +424,19 @@ void *stook_private_large_move(void *object, size_t size, const void *from)
 {
     const struct large_note *note = large_note(object);
     size_t had = large_bytes(object);
-    struct large_sample sample = {.weight = 0};
-    uint64_t time = 0;
+    struct observe_move move;
     void *moved;
 
-    if (trace_is_active())
-        time = trace_time();
-    /* Both are charged while a copy is made, and both have tracks. */
-    if (!note || note->owner || pages_track_on || tools_watch)
+    /* Both are charged while a copy is made. */
+    if (!note || note->owner || !observe_large_moves(object, &move))
         return NULL;
-    pages_check(object);
-    if (__builtin_expect(atomic_load_explicit(&large_samples_live, memory_order_relaxed) != 0, 0))
-        sample = large_samples_take(object);
     moved = context_enter() ? NULL
                             : large_move(topology.home_of_node[percpu_node(percpu_cpu())], object,
-                                         pages_wanted(size));
+                                         observe_large_wanted(size));
     context_leave();
-    if (sample.weight > 0)
-        large_samples_end(object, &sample, !moved);
-    pages_set(moved, 0, size);
-    if (moved) {
-        account_large_moved(object, moved, had, time);
-        private_large_came(moved, size, from);
-    }
+    if (moved)
+        account_large_moved(moved, had);
+    observe_large_moved(object, moved, size, &move, private_where(from));
     return moved;
 }
 

@@ -11,19 +11,16 @@
 #define STOOK_KMALLOC_SAMPLED_H
 
 #include "percpu/percpu.h"
-#include "charge/group.h"
-#include "sample/shadow.h"
+#include "observe/observe.h"
+#include "sample/sample.h"
 
 #include <stook/inline.h>
-
-/* `size` bytes that are a sample; NULL: the caller takes them in the ordinary way.  errno is kept. */
-void *sampled_take(struct stook_cache *cache, size_t size, size_t align, uint64_t where, bool zero);
 
 /* An allocation of a cache of malloc's or kmalloc's whose objects are known by nothing else (cache_hooks()): it counts. */
 static inline void *sampled_alloc(struct stook_cache *cache, size_t size, size_t align,
                                   uint64_t where, bool zero)
 {
-    return sample_is_due(size + 1) ? sampled_take(cache, size, align, where, zero) : NULL;
+    return sample_is_due(size + 1) ? observe_sample(cache, size, align, where, zero) : NULL;
 }
 
 /* Then the fast path, which no call has tried; NULL: this CPU's main sheaf has none. */
@@ -32,14 +29,6 @@ static inline void *sampled_pop(const struct stook_cache *cache)
     void *object;
 
     return stook_rseq_pop(cache->head.slots, cache->head.rseq_offset, &object) ? object : NULL;
-}
-
-/* An object of such a cache that is charged, or stays apart from others: it counts, and lies where it lies. */
-static inline void sampled_count(struct stook_cache *cache, uint64_t where)
-{
-    if (sample_mean_of(SAMPLE_PROFILE) != 0 &&
-        !(cache_hooks(cache) & CACHE_CLOSED_WATCHED)) /* which counts it itself */
-        shadow_count(cache, where, group_current());
 }
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "base/context.h"
 #include "base/init.h"
-#include "charge/account.h"
+#include "observe/observe.h"
 #include "debug/object.h"
 #include "debug/pages.h"
 #include "debug/tools.h"
@@ -45,7 +45,7 @@ static void *bag_came(const struct stook_pool *pool, void *element)
     struct stook_cache *cache = bag_cache(pool, element);
 
     if (cache)
-        account_reserve(cache, &element);
+        observe_reserve(cache, &element);
     else if (pool->asked && stook_private_large_size(element) == 0) {
         stook_private_bad_pointer("mempool_free", element);
         element = NULL;
@@ -74,7 +74,7 @@ static void bag_went(const struct stook_pool *pool, void *element, uint64_t wher
     if (!cache)
         return;
     before = debug_ask((struct debug_asks){pool->asked, DEBUG_CALL_ANY, NULL});
-    account_unreserve(cache, element, where);
+    observe_unreserve(cache, element, where);
     (void)debug_ask(before);
 }
 

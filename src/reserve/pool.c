@@ -11,7 +11,7 @@
 #include "base/context.h"
 #include "base/raw.h"
 #include "base/report.h"
-#include "charge/accounted.h"
+#include "observe/observe.h"
 #include "base/init.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
@@ -298,7 +298,7 @@ static void *pool_alloc_reserve(struct stook_pool *pool, unsigned flags, uint64_
     struct account account;
     void *object;
 
-    if (hooked && !account_begin(pool->cache, &account, 1, flags, where, ACCOUNT_CURRENT))
+    if (hooked && !observe_begin(pool->cache, &account, 1, flags, where, ACCOUNT_CURRENT))
         return NULL;
     nested = context_enter();
     object = pool_take(pool, 0, nested);
@@ -306,9 +306,9 @@ static void *pool_alloc_reserve(struct stook_pool *pool, unsigned flags, uint64_
     if (!object && reclaim_may(flags, nested))
         object = pool_wait(pool, until), late = !object;
     if (object)
-        account_unreserve(pool->cache, object, where);
+        observe_unreserve(pool->cache, object, where);
     if (hooked)
-        account_end(pool->cache, &account, &object, object != NULL, 1);
+        observe_end(pool->cache, &account, &object, object != NULL, 1, where);
     if (!object)
         errno = late ? ETIMEDOUT : ENOMEM;
     return object;
@@ -411,7 +411,7 @@ static void pool_give_back(struct stook_cache *cache, uint32_t n, void **objects
 static __attribute__((noinline, cold)) void pool_free_slow(struct stook_pool *pool, void *object)
 {
     if (cache_hooks(pool->cache))
-        account_clear(pool->cache, &object, 1);
+        observe_clear(pool->cache, &object, 1);
     else if (!free_checks(pool->cache, object))
         object = NULL;
     if (__builtin_expect(!object, 0)) {

@@ -9,7 +9,7 @@
 
 #include "base/context.h"
 #include "base/report.h"
-#include "charge/accounted.h"
+#include "observe/observe.h"
 #include "cache/reclaim.h"
 #include "os/topology.h"
 #include "page/arena.h"
@@ -188,13 +188,13 @@ static bool prefilled_charge(struct stook_cache *cache, unsigned flags, struct s
         return true;
     /* Objects beyond the request are not worth a reclaim. */
     if (n > least &&
-        !account_begin(cache, &account, n, flags | STOOK_NORECLAIM, 0, ACCOUNT_CURRENT)) {
+        !observe_begin(cache, &account, n, flags | STOOK_NORECLAIM, 0, ACCOUNT_CURRENT)) {
         n = least;
         prefilled_cut(cache, sheaf, size, nospin);
     } else if (n > least) {
         least = 0; /* charged */
     }
-    if (least > 0 && !account_begin(cache, &account, n, flags, 0, ACCOUNT_CURRENT)) {
+    if (least > 0 && !observe_begin(cache, &account, n, flags, 0, ACCOUNT_CURRENT)) {
         saved = errno;
         prefilled_cut(cache, sheaf, had, nospin);
         errno = saved;
@@ -377,7 +377,7 @@ static inline __attribute__((always_inline)) void *prefilled_alloc(struct stook_
     }
     object = sheaf->object[--sheaf->size];
     if (__builtin_expect(cache_hooks(cache) != 0, 0))
-        account_retag(cache, object, where);
+        observe_retag(cache, object, where);
     if (__builtin_expect(flags & STOOK_ZERO, 0))
         memset(object, 0, cache->object_size);
     return object;

@@ -13,9 +13,8 @@
 #include "base/report.h"
 #include "cache/alloc.h"
 #include "cache/cache_list.h"
-#include "debug/object.h"
-#include "harden/quarantine.h"
 #include "kmalloc/private.h"
+#include "observe/observe.h"
 #include "base/init.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
@@ -103,11 +102,9 @@ static unsigned rcu_sort(struct stook_cache *cache, unsigned node, struct sheaf 
 /* Poisons objects of debug caches and fills those of hardened ones, since no reader has them any more. */
 static void rcu_readers_gone(struct stook_cache *cache, void **objects, uint32_t n)
 {
-    if (cache->flags & CACHE_DEBUG)
+    if (cache->flags & (CACHE_DEBUG | CACHE_HARDENED))
         for (uint32_t i = 0; i < n; i++)
-            debug_deferred(cache, objects[i]);
-    else if (cache->flags & CACHE_HARDENED)
-        quarantine_fill(cache, objects, n);
+            observe_deferred(cache, objects[i]);
 }
 
 /* An object without a sheaf of its cache, or of whole pages (`cache` is NULL), whose readers are gone.  Inside the library,
@@ -292,7 +289,7 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
         report_fatal("cache %s: stook_free_rcu() before stook_rcu_set_ops(): no RCU is set",
                      cache->name);
     if (__builtin_expect(cache_hooks(cache) != 0, 0)) {
-        account_defer(cache, &object); /* while it waits for readers it is charged to no group */
+        observe_defer(cache, &object); /* while it waits for readers it is charged to no group */
         if (!object)
             return;
     } else if (!free_checks(cache, object)) {
