@@ -160,14 +160,21 @@ size_t edge_span_pages(const void *object, size_t blocks)
     return i < 0 ? blocks * BLOCK_PAGES : edge_table[i].pages;
 }
 
-bool edge_span_drop(void *object, size_t blocks)
+bool edge_span_open(void *object, size_t blocks)
 {
-    size_t pages = edge_span_pages(object, blocks), rest = blocks * BLOCK_PAGES - pages;
+    int i = edge_find(object);
 
-    if (rest > 0 && !os_unguard(edge_behind(object, pages), rest * PAGE_SIZE))
-        return false;
-    edge_span_end(object);
-    return true;
+    return i < 0 || os_unguard(edge_behind(object, edge_table[i].pages),
+                               (blocks * BLOCK_PAGES - edge_table[i].pages) * PAGE_SIZE);
+}
+
+void edge_span_close(void *object, size_t blocks)
+{
+    int i = edge_find(object);
+
+    if (i >= 0)
+        (void)os_forbid(edge_behind(object, edge_table[i].pages),
+                        (blocks * BLOCK_PAGES - edge_table[i].pages) * PAGE_SIZE);
 }
 
 void edge_span_end(const void *object)

@@ -33,8 +33,10 @@ size_t edge_trim(void);
 void edge_span(void *object, size_t blocks, size_t pages, bool fresh);
 /* Pages of a span that have access: all of its blocks', or fewer. */
 size_t edge_span_pages(const void *object, size_t blocks);
-/* Allows access to the whole span, which has no edge from here on; false: the kernel refuses, and it is as it was. */
-bool edge_span_drop(void *object, size_t blocks);
+/* Allows access to the whole span, whose size stays what it was until edge_span_end(); false: the kernel refuses. */
+bool edge_span_open(void *object, size_t blocks);
+/* Undoes that. */
+void edge_span_close(void *object, size_t blocks);
 /* The span has no edge any more. */
 void edge_span_end(const void *object);
 

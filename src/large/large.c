@@ -74,11 +74,13 @@ static void large_release(void *object, struct extent extent)
 {
     if (extent.edges) {
         edge_free(object, extent.pages);
-    } else if (extent.blocks > 0 && edge_span_drop(object, extent.blocks)) {
-        arena_span_free(object, extent.blocks);
     } else if (extent.blocks > 0) {
+        bool open = edge_span_open(object, extent.blocks);
         edge_span_end(object);
-        arena_span_free_closed(object, extent.blocks);
+        if (open)
+            arena_span_free(object, extent.blocks);
+        else
+            arena_span_free_closed(object, extent.blocks);
     } else if (!arena_kept_put(percpu_cpu(), object, extent.pages)) {
         arena_free_run(object, extent.pages);
     }
@@ -328,8 +330,16 @@ bool large_resize(void *object, size_t size)
 
     if (had.pages == 0 || size == 0)
         return false;
-    if (had.blocks > 0)
-        return edge_span_drop(object, had.blocks) && large_resize_span(object, had.blocks, size);
+    if (had.blocks > 0) {
+        if (!edge_span_open(object, had.blocks))
+            return false;
+        if (large_resize_span(object, had.blocks, size)) {
+            edge_span_end(object);
+            return true;
+        }
+        edge_span_close(object, had.blocks);
+        return false;
+    }
     return pages <= ARENA_RUN_PAGES_MAX && large_resize_run(object, had, pages);
 }
 
@@ -340,14 +350,16 @@ void *large_move(unsigned zone, void *object, size_t size)
     void *moved;
 
     if (had.blocks == 0 || large_blocks_of(size) < had.blocks ||
-        !edge_span_drop(object, had.blocks))
+        !edge_span_open(object, had.blocks))
         return NULL;
     moved = large_alloc(zone, size, BLOCK_SIZE, false, NULL);
     if (!moved || !move_range(object, moved, (size_t)had.pages * PAGE_SIZE)) {
         if (moved)
             (void)large_free(moved, false);
+        edge_span_close(object, had.blocks);
         return NULL;
     }
+    edge_span_end(object);
     arena_span_moved(object, moved, had.blocks);
     large_advise(moved, begin_find(moved).blocks, size);
     note = *large_note(object);

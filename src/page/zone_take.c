@@ -119,7 +119,7 @@ bool zone_take_block(struct zone *zone, enum zone_kind kind, struct zone_cut *cu
 }
 
 /* Finds the pages in a block that is free or cut into runs, and needs nothing of the kernel. */
-__attribute__((cold)) static bool zone_ready(const struct zone *zone, struct zone_cut *cut)
+static bool zone_ready(const struct zone *zone, struct zone_cut *cut)
 {
     for (uint32_t i = zone->first; i < zone->end; i++) {
         struct block *block = zone_block(i);
@@ -131,8 +131,7 @@ __attribute__((cold)) static bool zone_ready(const struct zone *zone, struct zon
     return false;
 }
 
-__attribute__((cold)) bool zone_take_ready(struct zone *zone, enum zone_kind kind,
-                                           struct zone_cut *cut)
+bool zone_take_ready(struct zone *zone, enum zone_kind kind, struct zone_cut *cut)
 {
     if (!zone_ready(zone, cut))
         return false;
