@@ -10,11 +10,11 @@
 
 __thread struct context context_tls;
 
-void context_settle(void)
+void context_run_deferred(void)
 {
     struct context *context = context_self();
 
-    while (context_left_behind(context)) {
+    while (context_has_deferred(context)) {
         if (atomic_load_explicit(&context->deferred, memory_order_relaxed))
             (void)hooks.due(HOOKS_DUE_SLABS, NULL, 0);
         if (atomic_load_explicit(&context->large, memory_order_relaxed))

@@ -63,7 +63,7 @@ static inline bool context_holds_all(void)
     return context_tls.fork == FORK_HOLDING;
 }
 
-static inline __attribute__((always_inline)) bool context_left_behind(struct context *context)
+static inline __attribute__((always_inline)) bool context_has_deferred(struct context *context)
 {
     return atomic_load_explicit(&context->deferred, memory_order_relaxed) ||
            atomic_load_explicit(&context->large, memory_order_relaxed) ||
@@ -71,7 +71,7 @@ static inline __attribute__((always_inline)) bool context_left_behind(struct con
 }
 
 /* Does all deferred work; depth stays at 1 meanwhile, so handlers defer anew. */
-void context_settle(void);
+void context_run_deferred(void);
 
 static inline void context_leave(void)
 {
@@ -79,12 +79,12 @@ static inline void context_leave(void)
 
     atomic_signal_fence(memory_order_seq_cst);
     while (context->depth == 1) {
-        if (context_left_behind(context))
-            context_settle();
+        if (context_has_deferred(context))
+            context_run_deferred();
         context->depth = 0;
         atomic_signal_fence(memory_order_seq_cst);
         /* A handler between the check and the store found depth 1 and deferred: check again. */
-        if (!context_left_behind(context))
+        if (!context_has_deferred(context))
             return;
         context->depth = 1;
     }

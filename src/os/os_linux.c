@@ -216,8 +216,10 @@ uint64_t os_random(void)
 
 int os_read_file(const char *path, char *buf, size_t size)
 {
-    return os_read_close((int)raw_result(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0), buf,
-                         size);
+    int saved = errno, fd = raw_open(path, O_RDONLY | O_CLOEXEC, 0);
+
+    errno = saved;
+    return os_read_close(fd, buf, size);
 }
 
 int os_read_close(int fd, char *buf, size_t size)

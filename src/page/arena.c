@@ -99,7 +99,8 @@ static bool arena_cut_free(struct zone *zone, enum zone_kind kind, struct zone_c
 }
 
 /* The same of any block that needs nothing of the kernel, where memory is short. */
-static bool arena_cut_ready(struct zone *zone, enum zone_kind kind, struct zone_cut *cut)
+__attribute__((cold, noinline)) static bool arena_cut_ready(struct zone *zone, enum zone_kind kind,
+                                                            struct zone_cut *cut)
 {
     while (zone_take_ready(zone, kind, cut)) {
         if (arena_room(zone, cut))

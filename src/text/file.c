@@ -62,8 +62,8 @@ int file_open_read(const char *path)
 /* Whether another user may have put there what lies in this folder under its name. */
 static bool file_planted(int folder, const struct stat *st)
 {
-    bool other = st->st_uid != (uid_t)raw_call(SYS_geteuid),
-         names = S_ISREG(st->st_mode) && st->st_nlink > 1;
+    bool other = (long)st->st_uid != raw_call(SYS_geteuid);
+    bool names = S_ISREG(st->st_mode) && st->st_nlink > 1;
     struct stat above;
 
     if (S_ISCHR(st->st_mode) || (!other && !names))

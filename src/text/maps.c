@@ -27,7 +27,7 @@ static char *maps_line(struct maps *maps)
     for (;;) {
         char *line = maps->text + maps->at;
         char *end = memchr(line, '\n', maps->have - maps->at);
-        ssize_t n;
+        long n;
         if (end) {
             *end = '\0';
             maps->at = (size_t)(end + 1 - maps->text);
@@ -38,13 +38,11 @@ static char *maps_line(struct maps *maps)
         maps->at = 0;
         if (maps->have == sizeof(maps->text)) /* no line of the kernel's */
             return NULL;
-        do
-            n = raw_call(SYS_read, maps->fd, maps->text + maps->have,
-                         sizeof(maps->text) - maps->have);
-        while (n < 0 && errno == EINTR);
-        if (n <= 0)
+        n = raw_result(SYS_read, maps->fd, maps->text + maps->have,
+                       sizeof(maps->text) - maps->have);
+        if (n <= 0 && n != -EINTR)
             return NULL;
-        maps->have += (size_t)n;
+        maps->have += n > 0 ? (size_t)n : 0;
     }
 }
 

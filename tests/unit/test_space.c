@@ -526,13 +526,9 @@ static int metadata_of_many_are_full(void *arg)
 static uint32_t metadata_pieces(const struct zone *zone)
 {
     uint32_t n = 0;
-    bool before = false;
 
-    for (uint32_t i = zone->first; i < zone->end; i++) {
-        bool has = zone_has_meta(zone, i);
-        n += has && !before;
-        before = has;
-    }
+    for (uint32_t i = zone->first; i < zone->end; i++)
+        n += zone_has_meta(zone, i) && (i == zone->first || !zone_has_meta(zone, i - 1));
     return n;
 }
 
@@ -560,8 +556,7 @@ static int metadata_in_few_pieces(void *arg)
             arena_free_run(span[i], BLOCK_PAGES);
             MUST(take_slab(true) == span[i]);
             MUST(zone_has_meta(zone, pagemap_index(span[i])));
-            if (metadata_pieces(zone) > most)
-                most = metadata_pieces(zone);
+            most = metadata_pieces(zone) > most ? metadata_pieces(zone) : most;
             MUST(most <= PARTS_MOST && (i > stride || mappings() <= before + PARTS_MOST));
         }
     MUST(most > 60);
