@@ -70,24 +70,11 @@ static size_t cache_struct_size(void)
     return sizeof(struct stook_cache) + topology.nodes * sizeof(struct cache_node);
 }
 
-static size_t cache_default_align(size_t size)
-{
-    return size >= 16 ? 16 : 8;
-}
-
 static unsigned cache_min_partial(const struct stook_cache *cache)
 {
     size_t slabs = CACHE_EMPTY_BYTES / ((size_t)PAGE_SIZE << cache->layout.order);
 
     return slabs > CACHE_EMPTY_SLABS ? CACHE_EMPTY_SLABS : slabs < 1 ? 1 : (unsigned)slabs;
-}
-
-static void cache_set_name(struct stook_cache *cache, const char *name)
-{
-    size_t n = strnlen(name, STOOK_NAME_MAX);
-
-    memcpy(cache->name, name, n);
-    cache->name[n] = '\0';
 }
 
 /* A free number in the table; slot 0 belongs to nobody.  Under the list's lock. */
@@ -129,7 +116,7 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
         capacity = adapt_default_capacity(cache);
     adapt_init(cache, capacity, cached_max);
     cache->min_partial = cache_min_partial(cache);
-    cache_set_name(cache, name);
+    memcpy(cache->name, name, strnlen(name, STOOK_NAME_MAX)); /* what is behind is 0 */
     for (unsigned i = 0; i < topology.nodes; i++) {
         node_init(&cache->nodes[i].node);
         barn_init(&cache->nodes[i].barn, cache_barn_limit(cache));
@@ -331,7 +318,7 @@ __attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, s
         return NULL;
     }
     if (args.align == 0)
-        args.align = cache_default_align(object_size);
+        args.align = object_size >= 16 ? 16 : 8;
     if (!name || object_size == 0 || (args.align & (args.align - 1)) ||
         (args.flags & ~CACHE_KNOWN) || (args.flags & CACHE_LINKS) == CACHE_LINKS ||
         ((args.flags & STOOK_CACHE_ADAPTIVE) && (args.flags & STOOK_CACHE_NOSHEAF)) ||

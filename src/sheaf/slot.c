@@ -116,19 +116,3 @@ struct sheaf *slot_take(struct slot *slot)
     }
     return locked_take(slot);
 }
-
-struct sheaf *slot_peek(struct slot *slot)
-{
-    struct sheaf *main;
-
-    if (!percpu.rseq)
-        return locked_take(slot);
-    main = atomic_load_explicit(&slot->main, memory_order_acquire);
-    return main == SHEAF_CLOSED ? NULL : main ? main : SHEAF_NONE;
-}
-
-void slot_unpeek(struct slot *slot, struct sheaf *main)
-{
-    if (!percpu.rseq)
-        locked_open(slot, main);
-}
