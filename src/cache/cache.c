@@ -288,7 +288,7 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     }
     if (!cache_permute(flags, &layout, &permutation))
         return NULL; /* ENOMEM */
-    if (nodes_take(cache_of_caches, 0, &memory, 1, 1, false) == 0) {
+    if (node_take_near(cache_of_caches, 0, &memory, 1, 1, false) == 0) {
         if (permutation)
             os_unmap(permutation, cache_permutation_bytes(&layout));
         return NULL; /* ENOMEM */
@@ -443,12 +443,14 @@ __attribute__((cold)) void cache_count(struct stook_cache *cache, struct cache_c
     for (unsigned i = 0; i < topology.nodes; i++) {
         struct barn *barn = &cache->nodes[i].barn;
         struct node_counts of_node;
+        struct node_lists lists;
         lock_take(&barn->lock, LOCK_BARN);
         for (struct sheaf *s = barn->full; s; s = s->next)
             counts->cached += s->size;
         counts->barns += barn->nr_full + barn->nr_empty;
         lock_drop(&barn->lock, LOCK_BARN);
-        free += node_count_free(cache, i);
+        node_count_lists(cache, i, &lists);
+        free += lists.free;
         node_count(cache, i, &of_node);
         counts->slabs += of_node.slabs;
         counts->objects += of_node.objects;

@@ -39,7 +39,7 @@ struct sheaf *sheaf_alloc_over(unsigned capacity, unsigned room, unsigned node, 
     void *memory;
     struct sheaf *sheaf;
 
-    taken = nodes_take(sheaf_class(room), node, &memory, 1, 1, nospin) != 0;
+    taken = node_take_near(sheaf_class(room), node, &memory, 1, 1, nospin) != 0;
     errno = saved; /* one node may have refused, and another given */
     if (!taken)
         return NULL;

@@ -67,7 +67,7 @@ static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **obj
             got++;
     slot_tally_alloc(cache, got, &touches);
     if (got < n)
-        more = nodes_take(cache, node, objects + got, n - got, n - got, nospin);
+        more = node_take_near(cache, node, objects + got, n - got, n - got, nospin);
     got += more;
     if (cpu >= 0 && cache_capacity(cache))
         for (; got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL; got++)
@@ -181,7 +181,7 @@ static uint32_t slot_refill_whole(struct stook_cache *cache, unsigned node, void
 
     if (whole == 0)
         return 0;
-    got = nodes_take(cache, node, objects, whole, whole, nospin);
+    got = node_take_near(cache, node, objects, whole, whole, nospin);
     stat_add(cache, STAT_sheaf_refill, got);
     PROBE3(sheaf_refilled, &cache->name[0], got, node);
     stat_add(cache, STAT_alloc_slowpath, got);
@@ -200,7 +200,7 @@ static uint32_t slot_refill_main(struct stook_cache *cache, unsigned node, struc
     room = sheaf_room(full);
     if (fill > room)
         fill = room;
-    full->size = nodes_take(cache, node, full->object, n < fill ? n : fill, fill, nospin);
+    full->size = node_take_near(cache, node, full->object, n < fill ? n : fill, fill, nospin);
     stat_add(cache, STAT_sheaf_refill, full->size);
     PROBE3(sheaf_refilled, &cache->name[0], full->size, node);
     got = slot_hand_out(full, objects, n < fill ? n : fill);

@@ -277,7 +277,7 @@ static const char *draw(const struct layout *l, const struct layout_request *r, 
     uint64_t waste = slab - objects * l->stride;
     uint8_t *map = calloc(1, slab), *beside = calloc(1, outside);
     const char *what = mark(beside, outside, 0, DESCRIPTOR);
-    bool links_free = layout_column(l, LAYOUT_LINK, min).place == LAYOUT_FREE;
+    bool links_free = l->column[min][LAYOUT_LINK].place == LAYOUT_FREE;
 
     if (!what)
         what = mark(beside, outside, DESCRIPTOR, objects * l->marks);
@@ -290,7 +290,7 @@ static const char *draw(const struct layout *l, const struct layout_request *r, 
             what = "the room of an object";
     }
     for (unsigned c = 0; c < LAYOUT_COLUMNS && !what; c++) {
-        struct layout_column column = layout_column(l, c, min);
+        struct layout_column column = l->column[min][c];
         if (!column.outside && column.offset >= l->stride)
             waste -= objects * column.element;
         if (column.element != r->element[c])
@@ -503,7 +503,7 @@ static void caches_of_a_machine(void **unused)
             r.wishes |= LAYOUT_WRITABLE;
         compare(&r);
         assert_true(layout_plan_columns(&l, &r));
-        places[layout_column(&l, LAYOUT_LINK, false).place]++;
+        places[l.column[false][LAYOUT_LINK].place]++;
         if (++caches % (STEP / 2) != 0)
             continue;
         r.element[LAYOUT_GROUP] = 8;

@@ -206,7 +206,7 @@ static void columns(void **unused)
     assert_int_equal(l.room, 992); /* what an object's user may write to has become less */
     assert_true(l.link_outside && l.link_offset == LAYOUT_DESCRIPTOR && l.link_stride == 2);
     for (unsigned min = 0; min < 2; min++) {
-        column = layout_column(&l, LAYOUT_TAG, min);
+        column = l.column[min][LAYOUT_TAG];
         assert_int_equal(column.place, LAYOUT_PADDING);
         assert_false(column.outside);
         assert_int_equal(column.offset, 1000);
@@ -217,10 +217,10 @@ static void columns(void **unused)
     assert_int_equal(l.room, 1024);
     for (unsigned min = 0; min < 2; min++) { /* behind the links, in slabs of either order */
         unsigned objects = min ? l.min_objects : l.objects;
-        column = layout_column(&l, LAYOUT_GROUP, min);
+        column = l.column[min][LAYOUT_GROUP];
         assert_true(column.outside && column.stride == 8);
         assert_int_equal(column.offset, (LAYOUT_DESCRIPTOR + 2 * objects + 7) / 8 * 8);
-        assert_int_equal(layout_column(&l, LAYOUT_TAG, min).offset, column.offset + 8 * objects);
+        assert_int_equal(l.column[min][LAYOUT_TAG].offset, column.offset + 8 * objects);
         assert_int_equal(layout_meta(&l, min, true), column.offset + 16 * objects);
         assert_int_equal(layout_meta(&l, min, false), column.offset + 8 * objects);
     }
@@ -283,7 +283,7 @@ static void leads(void **unused)
                 assert_int_equal(at % align, 0);
                 assert_true(paint(map, bytes, at, request.size + request.gap));
                 for (unsigned which = 0; which < LAYOUT_COLUMNS; which++) {
-                    struct layout_column column = layout_column(&l, which, min);
+                    struct layout_column column = l.column[min][which];
                     size_t element = column.offset + (size_t)i * column.stride;
                     if (column.element == 0 || column.outside)
                         continue;
