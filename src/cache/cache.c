@@ -378,7 +378,7 @@ static __attribute__((cold)) uint64_t cache_gone(struct stook_cache *cache)
     return pages * PAGE_SIZE;
 }
 
-static void cache_settle_deferred(struct stook_cache *cache, enum hooks_deferred what)
+static void cache_rcu_deferred(struct stook_cache *cache, enum hooks_deferred what)
 {
     if (hooks_rcu())
         hooks_rcu()->deferred(cache, what);
@@ -394,18 +394,24 @@ static void cache_take_held(struct stook_cache *cache, unsigned *turns)
         (void)node_wait(cache, turns);
 }
 
-__attribute__((cold)) size_t cache_drain(struct stook_cache *cache, bool alone)
+__attribute__((cold)) size_t cache_drain(struct stook_cache *const *caches, unsigned n, bool alone)
 {
-    /* Slabs go back while sheaves are flushed, beyond min_partial, and then the rest. */
-    uint64_t before = cache_gone(cache);
     unsigned turns = alone ? CACHE_TURNS_ALONE : CACHE_TURNS;
+    size_t bytes = 0;
 
-    cache_take_held(cache, &turns);
-    cache_settle_deferred(cache, alone ? HOOKS_DEFERRED_WAIT : HOOKS_DEFERRED_PUSH);
-    adapt_shrink(cache);
-    slot_drain(&cache, 1, alone);
-    cache_drain_nodes(cache, &turns);
-    return (size_t)(cache_gone(cache) - before);
+    /* Slabs go back while sheaves are flushed, beyond min_partial, and then the rest. */
+    for (unsigned i = 0; i < n; i++) {
+        bytes -= cache_gone(caches[i]);
+        cache_take_held(caches[i], &turns);
+        cache_rcu_deferred(caches[i], alone ? HOOKS_DEFERRED_WAIT : HOOKS_DEFERRED_PUSH);
+        adapt_shrink(caches[i]);
+    }
+    (void)slot_drain(caches, n, alone);
+    for (unsigned i = 0; i < n; i++) {
+        cache_drain_nodes(caches[i], &turns);
+        bytes += cache_gone(caches[i]);
+    }
+    return bytes;
 }
 
 __attribute__((cold)) void cache_drain_near(struct stook_cache *cache)
@@ -413,25 +419,6 @@ __attribute__((cold)) void cache_drain_near(struct stook_cache *cache)
     cache_take_held(cache, NULL);
     slot_drain_near(cache);
     cache_drain_nodes(cache, NULL);
-}
-
-__attribute__((cold)) size_t cache_drain_all(struct stook_cache *const *caches, unsigned n)
-{
-    unsigned turns = CACHE_TURNS;
-    size_t bytes = 0;
-
-    for (unsigned i = 0; i < n; i++)
-        bytes -= cache_gone(caches[i]);
-    for (unsigned i = 0; i < n; i++) {
-        cache_take_held(caches[i], &turns);
-        adapt_shrink(caches[i]);
-    }
-    slot_drain(caches, n, false);
-    for (unsigned i = 0; i < n; i++) {
-        cache_drain_nodes(caches[i], &turns);
-        bytes += cache_gone(caches[i]);
-    }
-    return bytes;
 }
 
 __attribute__((cold)) void cache_count(struct stook_cache *cache, struct cache_counts *counts)
@@ -471,8 +458,8 @@ static __attribute__((cold)) void cache_empty(struct stook_cache *cache,
 {
     unsigned turns = 0;
 
-    cache_drain(cache, true);
-    cache_settle_deferred(cache, HOOKS_DEFERRED_SLABS);
+    (void)cache_drain(&cache, 1, true);
+    cache_rcu_deferred(cache, HOOKS_DEFERRED_SLABS);
     cache_count(cache, counts);
     if (counts->slabs > 0 && node_wait(cache, &turns)) {
         node_adopt(cache);
