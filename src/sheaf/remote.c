@@ -6,37 +6,62 @@
 #include "slab/node.h"
 #include "slab/stat.h"
 
-/* A sheaf of one other node's objects: to its owner's barn, or it is flushed.  The empty one stays with `node`. */
-static void remote_send(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin)
+/* A sheaf of one other node's objects to its owner's barn, or it is flushed; an empty one, or NULL. */
+static struct sheaf *remote_send(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 {
     unsigned owner = pagemap_node(sheaf->object[0]);
     struct sheaf *empty;
-    bool taken = barn_put_full(cache, owner, sheaf, &empty, nospin);
 
-    stat_add(cache, taken ? STAT_remote_put : STAT_remote_put_fail, 1);
-    if (!taken) {
-        sheaf_flush(cache, sheaf, nospin);
-        barn_shed(cache, owner, nospin);
-        empty = sheaf;
+    if (barn_put_full(cache, owner, sheaf, &empty, nospin)) {
+        stat_add(cache, STAT_remote_put, 1);
+        return empty;
     }
-    if (empty)
-        barn_put_empty(cache, node, empty, nospin);
+    stat_add(cache, STAT_remote_put_fail, 1);
+    sheaf_flush(cache, sheaf, nospin);
+    barn_shed(cache, owner, nospin);
+    if (sheaf->capacity == cache_capacity(cache))
+        return sheaf;
+    barn_put_empty(cache, owner, sheaf, nospin);
+    return empty;
 }
 
-/* The first of a chain is the caller's. */
-static struct sheaf *remote_unlink(struct sheaf **at)
+void remote_return(struct stook_cache *cache, struct sheaf *remote, bool nospin)
 {
-    struct sheaf *sheaf = *at;
+    while (remote) {
+        struct sheaf *next = remote->next;
+        remote->next = NULL;
+        if (remote->size > 0)
+            remote = remote_send(cache, remote, nospin);
+        sheaf_drop(cache, remote, nospin);
+        remote = next;
+    }
+}
 
-    *at = sheaf->next;
-    sheaf->next = NULL;
+/* The sheaf among the remote ones for objects of a node, else an empty one, becomes the first in the
+ * chain; or NULL. */
+static struct sheaf *remote_of(struct stook_cache *cache, unsigned node, unsigned owner,
+                               struct sheaf **remote, bool nospin)
+{
+    struct sheaf **at, **found = NULL, *sheaf;
+
+    for (at = remote; *at; at = &(*at)->next)
+        if ((*at)->size == 0) {
+            found = at;
+        } else if (pagemap_node((*at)->object[0]) == owner) {
+            found = at;
+            break;
+        }
+    if (found) {
+        sheaf = *found;
+        *found = sheaf->next;
+    } else {
+        sheaf = barn_make_empty(cache, node, nospin);
+    }
+    if (sheaf) {
+        sheaf->next = *remote;
+        *remote = sheaf;
+    }
     return sheaf;
-}
-
-void remote_return(struct stook_cache *cache, unsigned node, struct sheaf *remote, bool nospin)
-{
-    while (remote)
-        remote_send(cache, node, remote_unlink(&remote), nospin);
 }
 
 void remote_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
@@ -48,22 +73,26 @@ void remote_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
     for (uint32_t i = 0; i < sheaf->size; i++) {
         void *object = sheaf->object[i];
         unsigned owner = sheaf_node(object, home); /* what is none is found in its slabs */
-        struct sheaf **at = remote;
+        struct sheaf *to;
         if (owner == home) {
             sheaf->object[kept++] = object;
             continue;
         }
-        while (*at && pagemap_node((*at)->object[0]) != owner)
-            at = &(*at)->next;
-        if (!*at)
-            *at = barn_make_empty(cache, node, nospin);
-        if (!*at) {
+        to = remote_of(cache, node, owner, remote, nospin);
+        if (!to) {
             node_put(cache, &object, 1, nospin);
             continue;
         }
-        (*at)->object[(*at)->size++] = object;
-        if ((*at)->size >= (*at)->capacity)
-            remote_send(cache, node, remote_unlink(at), nospin);
+        to->object[to->size++] = object;
+        if (to->size >= to->capacity) {
+            *remote = to->next;
+            to->next = NULL;
+            to = remote_send(cache, to, nospin);
+            if (to) { /* for the next owner */
+                to->next = *remote;
+                *remote = to;
+            }
+        }
     }
     stat_add(cache, STAT_remote_free, sheaf->size - kept);
     sheaf->size = kept;

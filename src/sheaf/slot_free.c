@@ -60,7 +60,7 @@ static void slot_sort(const struct give *give, struct sheaf *sheaf)
         }
         slot_open(slot, main);
     }
-    remote_return(give->cache, give->node, remote, give->nospin);
+    remote_return(give->cache, remote, give->nospin);
 }
 
 /* One step of a flush.  How many objects go to slabs before a barn is asked again; 0: it may be asked. */
