@@ -26,7 +26,7 @@ static struct rcu_loose_spare {
 
 static struct sheaf *rcu_loose_sheaf(unsigned node, bool nospin)
 {
-    struct sheaf *sheaf = sheaf_alloc_over(RCU_MIXED, RCU_MIXED + RCU_RIDE_WORDS, node, nospin);
+    struct sheaf *sheaf = sheaf_alloc(RCU_MIXED, RCU_MIXED + RCU_RIDE_WORDS, node, nospin);
 
     for (unsigned i = 0; !sheaf && i < RCU_SPARES; i++) {
         struct rcu_loose_spare *spare = &rcu_loose_spares[i];

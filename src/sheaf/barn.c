@@ -265,9 +265,10 @@ struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nosp
 struct sheaf *barn_make_empty(struct stook_cache *cache, unsigned node, bool nospin)
 {
     struct sheaf *empty = barn_get_empty(cache, node, nospin);
+    uint32_t capacity = cache_capacity(cache);
 
     if (!empty) {
-        empty = sheaf_alloc(cache_capacity(cache), node, nospin);
+        empty = sheaf_alloc(capacity, capacity, node, nospin);
         stat_add(cache, STAT_sheaf_alloc, empty != NULL);
     }
     return empty;

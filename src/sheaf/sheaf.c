@@ -32,7 +32,7 @@ static struct stook_cache *sheaf_class(unsigned room)
     return sheaf_cache[class];
 }
 
-struct sheaf *sheaf_alloc_over(unsigned capacity, unsigned room, unsigned node, bool nospin)
+struct sheaf *sheaf_alloc(unsigned capacity, unsigned room, unsigned node, bool nospin)
 {
     int saved = errno;
     bool taken;
@@ -48,11 +48,6 @@ struct sheaf *sheaf_alloc_over(unsigned capacity, unsigned room, unsigned node, 
     sheaf->capacity = capacity;
     sheaf->next = NULL;
     return sheaf;
-}
-
-struct sheaf *sheaf_alloc(unsigned capacity, unsigned node, bool nospin)
-{
-    return sheaf_alloc_over(capacity, capacity, node, nospin);
 }
 
 unsigned sheaf_room(const struct sheaf *sheaf)

@@ -123,7 +123,7 @@ static struct sheaf *slot_container(struct stook_cache *cache, unsigned node, st
     if (!empty)
         empty = barn_get_empty(cache, node, nospin);
     if (fill > capacity && (!empty || sheaf_room(empty) < fill)) {
-        over = sheaf_alloc_over(capacity, fill, node, nospin);
+        over = sheaf_alloc(capacity, fill, node, nospin);
         stat_add(cache, STAT_sheaf_alloc, over != NULL);
         if (over && empty)
             barn_put_empty(cache, node, empty, nospin);

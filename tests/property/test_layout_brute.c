@@ -202,19 +202,13 @@ static void read_object(struct object *o, const struct layout_request *request)
     while (o->stride < request->size || o->stride < 8)
         o->stride += (uint32_t)align;
     if (links && !(request->wishes & LAYOUT_BYTES)) {
-        bool outside = request->wishes & LAYOUT_LINK_OUTSIDE ||
-                       (writable ? o->stride >= 48 && !(request->wishes & LAYOUT_LINK_INSIDE)
-                                 : o->stride >= 16);
+        bool outside = request->wishes & LAYOUT_LINK_OUTSIDE || !writable ||
+                       (o->stride >= 48 && !(request->wishes & LAYOUT_LINK_INSIDE));
         if (outside) {
             o->fixed_links = 2;
-        } else if (writable) {
+        } else {
             o->used = o->used < 2 ? 2 : o->used;
             o->fixed_links = STOOK_ENCODED; /* a mark */
-        } else {
-            o->used += o->used % 2 + 2;
-            o->stride = 0; /* of these there may be more than of others */
-            while (o->stride < o->used)
-                o->stride += (uint32_t)align;
         }
         links = false;
     } else if (links) {

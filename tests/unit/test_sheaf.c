@@ -20,7 +20,7 @@ static void every_capacity(void **unused)
 {
     (void)unused;
     for (unsigned capacity = 1; capacity <= STOOK_SHEAF_CAPACITY_MAX; capacity++) {
-        struct sheaf *sheaf = sheaf_alloc(capacity, 0, false);
+        struct sheaf *sheaf = sheaf_alloc(capacity, capacity, 0, false);
         size_t bytes = sizeof(*sheaf) + capacity * sizeof(void *), room;
         assert_non_null(sheaf);
         room = slab_cache_of(sheaf)->object_size;
@@ -44,7 +44,7 @@ static void flush_returns_objects(void **unused)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
     struct stook_cache *cache = stook_cache_create("sheaf", 100, &args);
-    struct sheaf *sheaf = sheaf_alloc(50, 0, false);
+    struct sheaf *sheaf = sheaf_alloc(50, 50, 0, false);
 
     (void)unused;
     assert_true(cache && sheaf);

@@ -143,9 +143,7 @@ static void plan_why_link(const struct plan *plan, const struct layout_column *c
                  column->outside
                      ? "this library keeps links outside from %u bytes on: one in a cold object "
                        "costs a cache miss"
-                 : column->place == LAYOUT_FREE
-                     ? "below %u bytes two bytes outside would be over 4 %% of the object"
-                     : "tiny constructed objects have their link behind them",
+                     : "below %u bytes two bytes outside would be over 4 %% of the object",
                  LAYOUT_LINK_MIN);
     else
         snprintf(text, size, "a free object may be written to, so its first bytes cost nothing");
