@@ -62,18 +62,14 @@ static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **obj
     uint64_t touches = slab_counts.touches;
     uint32_t got = 0, more = 0;
 
-    if (cpu < 0 && cache_capacity(cache))
+    if (cache_capacity(cache))
         while (got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL)
             got++;
     slot_tally_alloc(cache, got, &touches);
     if (got < n)
         more = node_take_near(cache, node, objects + got, n - got, n - got, nospin);
-    got += more;
-    if (cpu >= 0 && cache_capacity(cache))
-        for (; got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL; got++)
-            more++;
     slot_tally_alloc(cache, more, &touches);
-    return got;
+    return got + more;
 }
 
 /* A sheaf, `recycled` from a barn or new, becomes main if the slot is still empty. */
