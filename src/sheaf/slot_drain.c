@@ -237,7 +237,7 @@ static unsigned slot_take_for_fork(struct slot *slot)
     return slot->forking == SLOT_FREE;
 }
 
-/* One that is closed still stays so: the next fork does not wait for it again. */
+/* The slot is closed still, and stays so: the next fork does not wait for it again. */
 static __attribute__((cold)) unsigned slot_give_up(struct slot *slot)
 {
     if (slot->forking != SLOT_FREE)
@@ -280,7 +280,7 @@ static bool slot_is_closed(const struct slot *slot)
                        : atomic_load_explicit(&slot->lock, memory_order_relaxed) != 0;
 }
 
-/* One that another thread had closed is without that thread here. */
+/* The child has not the thread that had closed the slot. */
 static unsigned slot_renew(struct slot *slot)
 {
     (void)slot_open_taken(slot);
