@@ -71,7 +71,7 @@ enum hooks_fork {
 struct hooks {
     /* By init_once() on any thread, and while that runs. */
     bool (*start)(enum hooks_start phase, char *const *environment);
-    /* By context_settle() at depth 1, upkeep_do() and arena_free_left(), with no lock; all but the span within the
+    /* By context_run_deferred() at depth 1, upkeep_do() and arena_free_left(), with no lock; all but the span within the
      * context. */
     bool (*due)(enum hooks_due what, void *span, size_t blocks);
 

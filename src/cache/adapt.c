@@ -31,7 +31,7 @@ enum {
 };
 
 _Atomic uint32_t adapt_grown;
-static unsigned adapt_hand LOCK_GUARDS(cache_list.lock);
+static unsigned adapt_clock_hand LOCK_GUARDS(cache_list.lock);
 
 /* ---- what a level means ---------------------------------------------------------------------- */
 
@@ -40,11 +40,6 @@ FIRST_TEXT unsigned adapt_default_capacity(const struct stook_cache *cache)
     size_t stride = cache->layout.stride;
 
     return layout_capacity(cache->flags & CACHE_MALLOC ? stride * 5 / 2 : stride);
-}
-
-static struct barn *adapt_barn(struct stook_cache *cache)
-{
-    return &cache->nodes[0].barn;
 }
 
 static uint32_t adapt_barn_limit(const struct stook_cache *cache, size_t sheaf)
@@ -119,7 +114,7 @@ FIRST_TEXT void adapt_init(struct stook_cache *cache, unsigned base, size_t cach
 }
 
 /* Barns do as the new limits say. */
-static void adapt_settle(struct stook_cache *cache)
+static void adapt_apply_limits(struct stook_cache *cache)
 {
     for (unsigned node = 0; node < topology.nodes; node++)
         barn_fit(cache, node);
@@ -128,7 +123,7 @@ static void adapt_settle(struct stook_cache *cache)
 /* One level up, if the budgets let it. */
 static void adapt_grow(struct stook_cache *cache)
 {
-    struct barn *barn = adapt_barn(cache);
+    struct barn *barn = &cache->nodes[0].barn;
     uint32_t level;
     size_t more, had;
     bool grown = false;
@@ -151,7 +146,7 @@ static void adapt_grow(struct stook_cache *cache)
     lock_drop(&barn->lock, LOCK_BARN);
     if (grown) {
         stat_add(cache, STAT_capacity_grow, 1);
-        adapt_settle(cache);
+        adapt_apply_limits(cache);
     }
 }
 
@@ -159,7 +154,7 @@ static void adapt_grow(struct stook_cache *cache)
  * the lock is waited for if `through`; else another call does it. */
 static bool adapt_fall(struct stook_cache *cache, uint32_t base, bool through)
 {
-    struct barn *barn = adapt_barn(cache);
+    struct barn *barn = &cache->nodes[0].barn;
     uint32_t before;
     bool fell;
 
@@ -176,14 +171,14 @@ static bool adapt_fall(struct stook_cache *cache, uint32_t base, bool through)
     adapt_store(cache, base, 0);
     lock_drop(&barn->lock, LOCK_BARN);
     stat_add(cache, STAT_capacity_shrink, fell);
-    adapt_settle(cache);
+    adapt_apply_limits(cache);
     return base < before;
 }
 
 /* All sheaves leave the CPUs, larger ones than new ones among them; what those were granted goes back after them. */
 static void adapt_collect(struct stook_cache *cache)
 {
-    struct barn *barn = adapt_barn(cache);
+    struct barn *barn = &cache->nodes[0].barn;
     size_t grown = 0;
 
     lock_take(&barn->lock, LOCK_BARN);
@@ -233,25 +228,17 @@ void adapt_act(struct stook_cache *cache)
 
 /* ---- caches that idle ------------------------------------------------------------------------ */
 
-/* Exchanges of sheaves that its barns have seen. */
-static uint64_t adapt_activity(struct stook_cache *cache)
+/* Whether its barns have seen no exchange for long; under the list's lock. */
+LOCK_NEEDS(cache_list.lock) static bool adapt_idles(struct stook_cache *cache)
 {
-    uint64_t sum = 0;
+    uint64_t activity = 0;
 
     for (unsigned node = 0; node < topology.nodes; node++) {
         struct barn *barn = &cache->nodes[node].barn;
         lock_take(&barn->lock, LOCK_BARN);
-        sum += barn->get + barn->get_fail + barn->put + barn->put_fail;
+        activity += barn->get + barn->get_fail + barn->put + barn->put_fail;
         lock_drop(&barn->lock, LOCK_BARN);
     }
-    return sum;
-}
-
-/* Whether nothing has happened for long; under the list's lock. */
-LOCK_NEEDS(cache_list.lock) static bool adapt_idles(struct stook_cache *cache)
-{
-    uint64_t activity = adapt_activity(cache);
-
     if (cache->policy.seen != activity) {
         cache->policy.seen = activity;
         cache->policy.idle = 0;
@@ -269,8 +256,8 @@ static struct stook_cache *adapt_next(const struct stook_cache *own, bool near)
 {
     for (unsigned step = 0; step < ADAPT_STEPS && step < cache_list.end; step++) {
         struct stook_cache *cache;
-        adapt_hand = adapt_hand + 1 < cache_list.end ? adapt_hand + 1 : 0;
-        cache = cache_table[adapt_hand];
+        adapt_clock_hand = adapt_clock_hand + 1 < cache_list.end ? adapt_clock_hand + 1 : 0;
+        cache = cache_table[adapt_clock_hand];
         if (!cache || !cache->alive || !cache_has_grown(cache) ||
             (cache == own && cache_level(cache) > 0) ||
             (near && (cache_level(cache) == 0 || !(cache->flags & CACHE_MALLOC))))

@@ -72,24 +72,11 @@ static size_t cache_struct_size(void)
     return sizeof(struct stook_cache) + topology.nodes * sizeof(struct cache_node);
 }
 
-static size_t cache_default_align(size_t size)
-{
-    return size >= 16 ? 16 : 8;
-}
-
 static unsigned cache_min_partial(const struct stook_cache *cache)
 {
     size_t slabs = CACHE_EMPTY_BYTES / ((size_t)PAGE_SIZE << cache->layout.order);
 
     return slabs > CACHE_EMPTY_SLABS ? CACHE_EMPTY_SLABS : slabs < 1 ? 1 : (unsigned)slabs;
-}
-
-static void cache_set_name(struct stook_cache *cache, const char *name)
-{
-    size_t n = strnlen(name, STOOK_NAME_MAX);
-
-    memcpy(cache->name, name, n);
-    cache->name[n] = '\0';
 }
 
 /* A free number in the table; slot 0 belongs to nobody.  Under the list's lock. */
@@ -131,7 +118,7 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
         capacity = adapt_default_capacity(cache);
     adapt_init(cache, capacity, cached_max);
     cache->min_partial = cache_min_partial(cache);
-    cache_set_name(cache, name);
+    memcpy(cache->name, name, strnlen(name, STOOK_NAME_MAX)); /* what is behind is 0 */
     for (unsigned i = 0; i < topology.nodes; i++) {
         node_init(&cache->nodes[i].node);
         barn_init(&cache->nodes[i].barn, cache_barn_limit(cache));
@@ -290,7 +277,7 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     }
     if (!cache_permute(flags, &layout, &permutation))
         return NULL; /* ENOMEM */
-    if (nodes_take(cache_of_caches, 0, &memory, 1, 1, false) == 0) {
+    if (node_take_near(cache_of_caches, 0, &memory, 1, 1, false) == 0) {
         if (permutation)
             os_unmap(permutation, cache_permutation_bytes(&layout));
         return NULL; /* ENOMEM */
@@ -320,7 +307,7 @@ __attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, s
         return NULL;
     }
     if (args.align == 0)
-        args.align = cache_default_align(object_size);
+        args.align = object_size >= 16 ? 16 : 8;
     if (!name || object_size == 0 || (args.align & (args.align - 1)) ||
         (args.flags & ~CACHE_KNOWN) || (args.flags & CACHE_LINKS) == CACHE_LINKS ||
         ((args.flags & STOOK_CACHE_ADAPTIVE) && (args.flags & STOOK_CACHE_NOSHEAF)) ||
@@ -380,7 +367,7 @@ static __attribute__((cold)) uint64_t cache_gone(struct stook_cache *cache)
     return pages * PAGE_SIZE;
 }
 
-static void cache_settle_rcu(struct stook_cache *cache, enum hooks_rcu what)
+static void cache_rcu_deferred(struct stook_cache *cache, enum hooks_rcu what)
 {
     if (hooks_rcu())
         hooks_rcu()(what, cache, NULL);
@@ -396,18 +383,24 @@ static void cache_take_held(struct stook_cache *cache, unsigned *turns)
         (void)node_wait(cache, turns);
 }
 
-__attribute__((cold)) size_t cache_drain(struct stook_cache *cache, bool alone)
+__attribute__((cold)) size_t cache_drain(struct stook_cache *const *caches, unsigned n, bool alone)
 {
-    /* Slabs go back while sheaves are flushed, beyond min_partial, and then the rest. */
-    uint64_t before = cache_gone(cache);
     unsigned turns = alone ? CACHE_TURNS_ALONE : CACHE_TURNS;
+    size_t bytes = 0;
 
-    cache_take_held(cache, &turns);
-    cache_settle_rcu(cache, alone ? HOOKS_RCU_WAIT : HOOKS_RCU_PUSH);
-    adapt_shrink(cache);
-    slot_drain(&cache, 1, alone);
-    cache_drain_nodes(cache, &turns);
-    return (size_t)(cache_gone(cache) - before);
+    /* Slabs go back while sheaves are flushed, beyond min_partial, and then the rest. */
+    for (unsigned i = 0; i < n; i++) {
+        bytes -= cache_gone(caches[i]);
+        cache_take_held(caches[i], &turns);
+        cache_rcu_deferred(caches[i], alone ? HOOKS_RCU_WAIT : HOOKS_RCU_PUSH);
+        adapt_shrink(caches[i]);
+    }
+    (void)slot_drain(caches, n, alone);
+    for (unsigned i = 0; i < n; i++) {
+        cache_drain_nodes(caches[i], &turns);
+        bytes += cache_gone(caches[i]);
+    }
+    return bytes;
 }
 
 __attribute__((cold)) void cache_drain_near(struct stook_cache *cache)
@@ -415,25 +408,6 @@ __attribute__((cold)) void cache_drain_near(struct stook_cache *cache)
     cache_take_held(cache, NULL);
     slot_drain_near(cache);
     cache_drain_nodes(cache, NULL);
-}
-
-__attribute__((cold)) size_t cache_drain_all(struct stook_cache *const *caches, unsigned n)
-{
-    unsigned turns = CACHE_TURNS;
-    size_t bytes = 0;
-
-    for (unsigned i = 0; i < n; i++)
-        bytes -= cache_gone(caches[i]);
-    for (unsigned i = 0; i < n; i++) {
-        cache_take_held(caches[i], &turns);
-        adapt_shrink(caches[i]);
-    }
-    slot_drain(caches, n, false);
-    for (unsigned i = 0; i < n; i++) {
-        cache_drain_nodes(caches[i], &turns);
-        bytes += cache_gone(caches[i]);
-    }
-    return bytes;
 }
 
 __attribute__((cold)) void cache_count(struct stook_cache *cache, struct cache_counts *counts)
@@ -445,12 +419,14 @@ __attribute__((cold)) void cache_count(struct stook_cache *cache, struct cache_c
     for (unsigned i = 0; i < topology.nodes; i++) {
         struct barn *barn = &cache->nodes[i].barn;
         struct node_counts of_node;
+        struct node_lists lists;
         lock_take(&barn->lock, LOCK_BARN);
         for (struct sheaf *s = barn->full; s; s = s->next)
             counts->cached += s->size;
         counts->barns += barn->nr_full + barn->nr_empty;
         lock_drop(&barn->lock, LOCK_BARN);
-        free += node_count_free(cache, i);
+        node_count_lists(cache, i, &lists);
+        free += lists.free;
         node_count(cache, i, &of_node);
         counts->slabs += of_node.slabs;
         counts->objects += of_node.objects;
@@ -471,8 +447,8 @@ static __attribute__((cold)) void cache_empty(struct stook_cache *cache,
 {
     unsigned turns = 0;
 
-    cache_drain(cache, true);
-    cache_settle_rcu(cache, HOOKS_RCU_SLABS);
+    (void)cache_drain(&cache, 1, true);
+    cache_rcu_deferred(cache, HOOKS_RCU_SLABS);
     cache_count(cache, counts);
     if (counts->slabs > 0 && node_wait(cache, &turns)) {
         node_adopt(cache);

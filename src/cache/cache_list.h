@@ -25,12 +25,10 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
 uint16_t cache_secret(void);
 
 /* Sheaves of all CPUs and barns are flushed, empty slabs given back; bytes of slabs that went back
- * meanwhile.  `alone`: no other thread uses the cache (slot_drain). */
-size_t cache_drain(struct stook_cache *cache, bool alone);
+ * meanwhile.  The caches stay: they are pinned, or never destroyed.  `alone`: no other thread uses them (slot_drain). */
+size_t cache_drain(struct stook_cache *const *caches, unsigned n, bool alone);
 /* As far as that asks the kernel for nothing but memory: sheaves of other CPUs stay where they are. */
 void cache_drain_near(struct stook_cache *cache);
-/* The same as cache_drain() for caches that are never destroyed. */
-size_t cache_drain_all(struct stook_cache *const *caches, unsigned n);
 
 struct cache_counts {
     uint64_t slabs, objects, pages; /* as they are on all nodes */

@@ -38,7 +38,7 @@ static void reclaim_drain_one(struct stook_cache *cache, bool near)
     if (near)
         cache_drain_near(cache);
     else
-        (void)cache_drain(cache, false);
+        (void)cache_drain(&cache, 1, false);
 }
 
 /* Destructors may run. */
@@ -157,7 +157,7 @@ size_t stook_cache_shrink(struct stook_cache *cache)
     size_t bytes;
 
     context_enter();
-    bytes = cache_drain(cache, false);
+    bytes = cache_drain(&cache, 1, false);
     (void)arena_trim();
     context_leave();
     return bytes;

@@ -146,7 +146,7 @@ static void hooks_slab(struct stook_cache *cache, struct slab *slab, bool made)
     if (!made && (slab_flags(word) & SLAB_TAGGED))
         account_slab_gone(cache, slab);
     if ((cache->flags & STOOK_CACHE_QUARANTINE) && made)
-        column_clear(cache, slab, LAYOUT_TRACK);
+        slab_clear(cache, slab, LAYOUT_TRACK);
     else if (cache->flags & STOOK_CACHE_QUARANTINE)
         quarantine_slab_gone(cache, slab);
     else if ((cache->flags & CACHE_DEBUG) && made)

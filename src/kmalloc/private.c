@@ -446,8 +446,8 @@ size_t stook_private_trim(void)
     size_t bytes = 0;
 
     if (!context_enter() && started)
-        bytes = cache_drain_all(private_class,
-                                atomic_load_explicit(&private_classes, memory_order_acquire)) +
+        bytes = cache_drain(private_class,
+                            atomic_load_explicit(&private_classes, memory_order_acquire), false) +
                 edge_trim() * PAGE_SIZE + arena_trim();
     context_leave();
     return bytes;

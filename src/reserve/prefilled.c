@@ -50,7 +50,7 @@ static struct sheaf *prefilled_make(unsigned size, unsigned node, bool nospin)
     struct sheaf *sheaf;
 
     if (size <= STOOK_SHEAF_CAPACITY_MAX)
-        return sheaf_alloc(size, node, nospin);
+        return sheaf_alloc(size, size, node, nospin);
     sheaf = large_alloc(pagemap.zones / 2 + topology.home_of_node[node],
                         sizeof(*sheaf) + size * sizeof(void *), PAGE_SIZE, nospin, NULL);
     if (sheaf) {

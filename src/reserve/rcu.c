@@ -185,7 +185,7 @@ static struct sheaf *rcu_sheaf(struct stook_cache *cache, unsigned node, bool no
         }
     }
     if (!ours) {
-        sheaf = sheaf_alloc_over(capacity, capacity + RCU_BATCH_WORDS, node, nospin);
+        sheaf = sheaf_alloc(capacity, capacity + RCU_BATCH_WORDS, node, nospin);
         stat_add(cache, STAT_sheaf_alloc, sheaf != NULL);
     }
     if (!sheaf)

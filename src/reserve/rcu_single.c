@@ -19,7 +19,7 @@ static struct rcu_single_spare {
 
 struct sheaf *rcu_single_make(void *object, unsigned node, bool nospin)
 {
-    struct sheaf *sheaf = sheaf_alloc_over(1, 1 + RCU_BATCH_WORDS, node, nospin);
+    struct sheaf *sheaf = sheaf_alloc(1, 1 + RCU_BATCH_WORDS, node, nospin);
 
     for (unsigned i = 0; !sheaf && i < RCU_SPARES; i++) {
         struct rcu_single_spare *spare = &rcu_single_spares[i];

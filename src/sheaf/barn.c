@@ -229,30 +229,20 @@ static bool barn_put_back(struct stook_cache *cache, struct barn *barn, unsigned
     return taken;
 }
 
-/* A full sheaf that is beyond the limit, or NULL. */
-static struct sheaf *barn_pop_surplus(struct stook_cache *cache, struct barn *barn, unsigned node,
-                                      bool nospin)
-{
-    struct sheaf *full = NULL;
-
-    if (__builtin_expect(__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) <=
-                             __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED),
-                         1) ||
-        !barn_lock(cache, barn, node, nospin))
-        return NULL;
-    if (barn->nr_full > barn->full_limit)
-        full = barn_pop_full(cache, barn);
-    lock_drop(&barn->lock, LOCK_BARN);
-    return full;
-}
-
 void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
 {
     struct barn *barn = barn_of(cache, node);
     unsigned slabs = SHEAF_FLUSH_SLABS;
-    struct sheaf *full;
 
-    while (slabs > 0 && (full = barn_pop_surplus(cache, barn, node, nospin)) != NULL) {
+    while (slabs > 0 &&
+           __builtin_expect(__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) >
+                                __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED),
+                            0) &&
+           barn_lock(cache, barn, node, nospin)) {
+        struct sheaf *full = barn->nr_full > barn->full_limit ? barn_pop_full(cache, barn) : NULL;
+        lock_drop(&barn->lock, LOCK_BARN);
+        if (!full)
+            return;
         sheaf_flush_some(cache, full, &slabs, nospin);
         if (full->size > 0 && barn_put_back(cache, barn, node, full, nospin))
             return;
@@ -260,22 +250,6 @@ void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
             sheaf_flush(cache, full, nospin);
         barn_put_empty(cache, node, full, nospin);
     }
-}
-
-bool barn_refuses(struct stook_cache *cache, unsigned node, bool nospin)
-{
-    struct barn *barn = barn_of(cache, node);
-    uint32_t bounced = __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED);
-
-    if (!barn_declines(cache, node))
-        return false;
-    if (!(cache->flags & STOOK_CACHE_ADAPTIVE))
-        return bounced > 0;
-    /* All that barn_refuse() does at limit 0.  Racy: of two refusals at one time, one counts. */
-    if (bounced < UINT32_MAX)
-        barn_set(&barn->bounced, bounced + 1);
-    barn_end(cache, BARN_CONTENT, nospin);
-    return true;
 }
 
 struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin)
@@ -294,9 +268,10 @@ struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nosp
 struct sheaf *barn_make_empty(struct stook_cache *cache, unsigned node, bool nospin)
 {
     struct sheaf *empty = barn_get_empty(cache, node, nospin);
+    uint32_t capacity = cache_capacity(cache);
 
     if (!empty) {
-        empty = sheaf_alloc(cache_capacity(cache), node, nospin);
+        empty = sheaf_alloc(capacity, capacity, node, nospin);
         stat_add(cache, STAT_sheaf_alloc, empty != NULL);
     }
     return empty;

@@ -35,10 +35,7 @@ void remote_return(struct stook_cache *cache, struct sheaf *remote, bool nospin)
         remote->next = NULL;
         if (remote->size > 0)
             remote = remote_send(cache, remote, nospin);
-        if (remote) {
-            stat_add(cache, STAT_sheaf_free, 1);
-            sheaf_free(remote, nospin);
-        }
+        sheaf_drop(cache, remote, nospin);
         remote = next;
     }
 }

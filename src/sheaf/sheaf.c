@@ -35,14 +35,14 @@ static struct stook_cache *sheaf_class(unsigned room)
     return sheaf_cache[class];
 }
 
-struct sheaf *sheaf_alloc_over(unsigned capacity, unsigned room, unsigned node, bool nospin)
+struct sheaf *sheaf_alloc(unsigned capacity, unsigned room, unsigned node, bool nospin)
 {
     int saved = errno;
     bool taken;
     void *memory;
     struct sheaf *sheaf;
 
-    taken = nodes_take(sheaf_class(room), node, &memory, 1, 1, nospin) != 0;
+    taken = node_take_near(sheaf_class(room), node, &memory, 1, 1, nospin) != 0;
     errno = saved; /* one node may have refused, and another given */
     if (!taken)
         return NULL;
@@ -51,11 +51,6 @@ struct sheaf *sheaf_alloc_over(unsigned capacity, unsigned room, unsigned node, 
     sheaf->capacity = capacity;
     sheaf->next = NULL;
     return sheaf;
-}
-
-struct sheaf *sheaf_alloc(unsigned capacity, unsigned node, bool nospin)
-{
-    return sheaf_alloc_over(capacity, capacity, node, nospin);
 }
 
 unsigned sheaf_room(const struct sheaf *sheaf)

@@ -60,13 +60,11 @@ extern const char sheaf_class_name[SHEAF_CLASSES][sizeof("stook-sheaf-8192")]
 /* One cache a size class of sheaves; set by cache_boot() before the first sheaf. */
 extern struct stook_cache *sheaf_cache[SHEAF_CLASSES] __attribute__((visibility("hidden")));
 
-/* An empty sheaf with memory near `node`, or NULL; errno is kept. */
-struct sheaf *sheaf_alloc(unsigned capacity, unsigned node, bool nospin);
 /*
- * The same with room for more objects than its capacity: the owner may fill it with up to `room` objects.
- * Pushes stop at the capacity, so its size falls back to the capacity by itself.
+ * An empty sheaf with memory near `node`, or NULL; errno is kept.  Its owner may fill it with up to `room` objects, as many
+ * as its capacity or more.  Pushes stop at the capacity, so its size falls back to the capacity by itself.
  */
-struct sheaf *sheaf_alloc_over(unsigned capacity, unsigned room, unsigned node, bool nospin);
+struct sheaf *sheaf_alloc(unsigned capacity, unsigned room, unsigned node, bool nospin);
 /* Objects it has room for, and whether that is more than its capacity asks for. */
 unsigned sheaf_room(const struct sheaf *sheaf);
 bool sheaf_is_over(const struct sheaf *sheaf);

@@ -48,11 +48,6 @@ uint32_t slot_push_bulk(uintptr_t offset, void *const *objects, uint32_t have)
     return 0;
 }
 
-static bool slot_in_use(unsigned cpu)
-{
-    return percpu_use_of(cpu) == PERCPU_USED;
-}
-
 /* Closes the slot of a CPU in use, whose main sheaf is returned; NULL: it is closed, or was left. */
 static struct sheaf *slot_close_on(unsigned cpu, struct slot *slot)
 {
@@ -67,7 +62,7 @@ static struct sheaf *slot_close_on(unsigned cpu, struct slot *slot)
     /* Full: either percpu_change_use() comes before this look, or its caller finds the slot closed. */
     if (held && !SLOT_CLOSE_IS_FENCE)
         atomic_thread_fence(memory_order_seq_cst);
-    if (held && !slot_in_use(cpu)) { /* left meanwhile */
+    if (held && percpu_use_of(cpu) != PERCPU_USED) { /* left meanwhile */
         slot_open(slot, held);
         return NULL;
     }
@@ -80,7 +75,8 @@ struct sheaf *slot_close(uintptr_t offset, struct slot **slot, bool nospin)
         struct sheaf *held;
         int cpu = percpu_cpu();
 
-        if (cpu < 0 || (!slot_in_use((unsigned)cpu) && !percpu_use((unsigned)cpu, nospin)))
+        if (cpu < 0 ||
+            (percpu_use_of((unsigned)cpu) != PERCPU_USED && !percpu_use((unsigned)cpu, nospin)))
             return NULL;
         *slot = percpu_slot_at(cpu, offset);
         held = slot_close_on((unsigned)cpu, *slot);
@@ -118,20 +114,4 @@ struct sheaf *slot_take(struct slot *slot)
         return slot->held;
     }
     return locked_take(slot);
-}
-
-struct sheaf *slot_peek(struct slot *slot)
-{
-    struct sheaf *main;
-
-    if (!percpu.rseq)
-        return locked_take(slot);
-    main = atomic_load_explicit(&slot->main, memory_order_acquire);
-    return main == SHEAF_CLOSED ? NULL : main ? main : SHEAF_NONE;
-}
-
-void slot_unpeek(struct slot *slot, struct sheaf *main)
-{
-    if (!percpu.rseq)
-        locked_open(slot, main);
 }

@@ -93,14 +93,6 @@ void slot_open(struct slot *slot, struct sheaf *main);
 struct sheaf *slot_take(struct slot *slot);
 
 /*
- * The main sheaf of any CPU's slot for counting (sheaf_none perhaps), or NULL: it is closed.  With
- * sections the owner may go on meanwhile: sheaves are never unmapped, so a stale pointer reads an old
- * size, or what lies there now.  Where there are locks the slot's is held until slot_unpeek().
- */
-struct sheaf *slot_peek(struct slot *slot);
-void slot_unpeek(struct slot *slot, struct sheaf *main);
-
-/*
  * Takes n objects, or fewer with errno ENOMEM: from this CPU's sheaves, the barn, the slabs.
  * `nospin`: locks are only tried.
  */

@@ -62,18 +62,14 @@ static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **obj
     uint64_t touches = slab_counts.touches;
     uint32_t got = 0, more = 0;
 
-    if (cpu < 0 && cache_capacity(cache))
+    if (cache_capacity(cache))
         while (got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL)
             got++;
     slot_tally_alloc(cache, got, &touches);
     if (got < n)
-        more = nodes_take(cache, node, objects + got, n - got, n - got, nospin);
-    got += more;
-    if (cpu >= 0 && cache_capacity(cache))
-        for (; got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL; got++)
-            more++;
+        more = node_take_near(cache, node, objects + got, n - got, n - got, nospin);
     slot_tally_alloc(cache, more, &touches);
-    return got;
+    return got + more;
 }
 
 /* A sheaf, `recycled` from a barn or new, becomes main if the slot is still empty. */
@@ -123,7 +119,7 @@ static struct sheaf *slot_container(struct stook_cache *cache, unsigned node, st
     if (!empty)
         empty = barn_get_empty(cache, node, nospin);
     if (fill > capacity && (!empty || sheaf_room(empty) < fill)) {
-        over = sheaf_alloc_over(capacity, fill, node, nospin);
+        over = sheaf_alloc(capacity, fill, node, nospin);
         stat_add(cache, STAT_sheaf_alloc, over != NULL);
         if (over && empty)
             barn_put_empty(cache, node, empty, nospin);
@@ -181,7 +177,7 @@ static uint32_t slot_refill_whole(struct stook_cache *cache, unsigned node, void
 
     if (whole == 0)
         return 0;
-    got = nodes_take(cache, node, objects, whole, whole, nospin);
+    got = node_take_near(cache, node, objects, whole, whole, nospin);
     stat_add(cache, STAT_sheaf_refill, got);
     PROBE3(sheaf_refilled, &cache->name[0], got, node);
     stat_add(cache, STAT_alloc_slowpath, got);
@@ -200,7 +196,7 @@ static uint32_t slot_refill_main(struct stook_cache *cache, unsigned node, struc
     room = sheaf_room(full);
     if (fill > room)
         fill = room;
-    full->size = nodes_take(cache, node, full->object, n < fill ? n : fill, fill, nospin);
+    full->size = node_take_near(cache, node, full->object, n < fill ? n : fill, fill, nospin);
     stat_add(cache, STAT_sheaf_refill, full->size);
     PROBE3(sheaf_refilled, &cache->name[0], full->size, node);
     got = slot_hand_out(full, objects, n < fill ? n : fill);

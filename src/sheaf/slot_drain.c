@@ -154,40 +154,41 @@ void slot_drain_near(struct stook_cache *cache)
     slot_flush_taken(chain);
 }
 
-static uint32_t slot_size(const struct sheaf *sheaf)
+/* The owner may go on meanwhile: sheaves are never unmapped, so a stale pointer reads an old size, or what lies there
+ * now. */
+__attribute__((no_sanitize("thread"))) static void slot_count_sheaf(const struct sheaf *sheaf,
+                                                                    struct slot_counts *counts)
 {
     uint32_t size = __atomic_load_n(&sheaf->size, __ATOMIC_RELAXED);
 
-    return size < STOOK_SHEAF_CAPACITY_MAX ? size : STOOK_SHEAF_CAPACITY_MAX;
+    counts->objects += size < STOOK_SHEAF_CAPACITY_MAX ? size : STOOK_SHEAF_CAPACITY_MAX;
+    counts->sheaves++;
 }
 
-__attribute__((cold)) void slot_count_cpu(const struct stook_cache *cache, unsigned cpu,
-                                          struct slot_counts *counts)
+__attribute__((cold, no_sanitize("thread"))) void slot_count_cpu(const struct stook_cache *cache,
+                                                                 unsigned cpu,
+                                                                 struct slot_counts *counts)
 {
     struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
     struct sheaf *main, *spare;
 
     if (!slot)
         return;
-    main = slot_peek(slot);
-    if (!main)
+    main = percpu.rseq ? atomic_load_explicit(&slot->main, memory_order_acquire)
+                       : __atomic_load_n(&slot->held, __ATOMIC_ACQUIRE);
+    if (main == SHEAF_CLOSED)
         return;
     spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
-    if (main != SHEAF_NONE) {
-        counts->objects += slot_size(main);
-        counts->sheaves++;
-    }
-    if (spare) {
-        counts->objects += slot_size(spare);
-        counts->sheaves++;
-    }
+    if (main && main != SHEAF_NONE)
+        slot_count_sheaf(main, counts);
+    if (spare)
+        slot_count_sheaf(spare, counts);
     if (__atomic_load_n(&slot->remote, __ATOMIC_RELAXED)) {
         uint32_t size = __atomic_load_n(&slot->remote_size, __ATOMIC_RELAXED);
         counts->objects += size;
         counts->remote += size;
         counts->sheaves++;
     }
-    slot_unpeek(slot, main);
 }
 
 __attribute__((cold)) void slot_count(const struct stook_cache *cache, uint64_t *objects,
@@ -236,7 +237,7 @@ static unsigned slot_take_for_fork(struct slot *slot)
     return slot->forking == SLOT_FREE;
 }
 
-/* One that is closed still stays so: the next fork does not wait for it again. */
+/* The slot is closed still, and stays so: the next fork does not wait for it again. */
 static __attribute__((cold)) unsigned slot_give_up(struct slot *slot)
 {
     if (slot->forking != SLOT_FREE)
@@ -279,7 +280,7 @@ static bool slot_is_closed(const struct slot *slot)
                        : atomic_load_explicit(&slot->lock, memory_order_relaxed) != 0;
 }
 
-/* One that another thread had closed is without that thread here. */
+/* The child has not the thread that had closed the slot. */
 static unsigned slot_renew(struct slot *slot)
 {
     (void)slot_open_taken(slot);

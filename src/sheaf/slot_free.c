@@ -111,7 +111,7 @@ static struct sheaf *slot_send(const struct give *give, struct sheaf *full, uint
     stat_add(cache, STAT_remote_free, remote ? full->size : 0);
     if (barn_accepts(cache, owner))
         order_restore(cache, full);
-    asks = *refused > 0 ? barn_accepts(cache, owner) : !barn_refuses(cache, owner, give->nospin);
+    asks = *refused > 0 ? barn_accepts(cache, owner) : !barn_refuses(cache, owner);
     taken = asks && full->capacity <= cache_capacity(cache) &&
             barn_put_full(cache, owner, full, &empty, give->nospin);
     if (remote)
@@ -320,8 +320,7 @@ __attribute__((no_sanitize("thread"))) static bool slot_is_bare(const struct sto
 static bool slot_empty_small(const struct give *give, const void *object)
 {
     if (cache_capacity(give->cache) > SLOT_SMALL || topology.memories > 1 || !percpu.rseq ||
-        give->nospin || !slot_is_bare(give->cache) ||
-        !barn_refuses(give->cache, give->node, give->nospin))
+        give->nospin || !slot_is_bare(give->cache) || !barn_refuses(give->cache, give->node))
         return false;
     if (slot_put_top(give, SLOT_SMALL, object) == 0)
         return false;

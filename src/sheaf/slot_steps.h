@@ -43,7 +43,9 @@ static inline void slot_tally_free(struct stook_cache *cache, uint32_t n, uint64
 /* Whether the caller has tried no section on this slot: there are none, or the fast path is closed. */
 static inline bool slot_untried(const struct stook_cache *cache)
 {
-    return cache_capacity(cache) > 0 && (!percpu.rseq || stat_closed(cache));
+    return cache_capacity(cache) > 0 &&
+           (!percpu.rseq ||
+            __builtin_expect(atomic_load_explicit(&cache->closed, memory_order_relaxed) != 0, 0));
 }
 
 #endif

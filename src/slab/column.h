@@ -40,8 +40,4 @@ static inline size_t column_meta(const struct stook_cache *cache, uint32_t flags
     return layout_meta(&cache->layout, flags & SLAB_MIN, flags & SLAB_TAGGED);
 }
 
-/* A new slab's elements are 0.  Tags then say "none": threads may free past the hooks until they notice. */
-void column_clear(const struct stook_cache *cache, const struct slab *slab,
-                  enum layout_which which);
-
 #endif

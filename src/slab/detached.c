@@ -106,7 +106,6 @@ struct detached_walk {
     uint32_t from;        /* position since which it is all of this list; or none */
     uint8_t last;
     bool linked;
-    bool refused; /* an object was no object, or free already, and the program goes on */
 };
 
 static void detached_leave(struct detached_walk *walk)
@@ -260,17 +259,6 @@ static void detached_undo(const struct stook_cache *cache, const struct detached
         mark_out(cache, walk->list->slab, set->index[at]);
 }
 
-/* Lists whose only objects were refused are none. */
-static __attribute__((noinline, cold)) void detached_drop_none(struct detached_set *set)
-{
-    unsigned lists = 0;
-
-    for (unsigned i = 0; i < set->lists; i++)
-        if (set->list[i].count > 0)
-            set->list[lists++] = set->list[i];
-    set->lists = lists;
-}
-
 /* What the walk comes to soon, if it is of another slab. */
 static inline __attribute__((always_inline)) void detached_prefetch_ahead(
     const struct stook_cache *cache, const struct detached_walk *walk, void *const *objects,
@@ -300,10 +288,9 @@ static inline uint32_t detached_end(struct stook_cache *cache, struct detached_s
         n = walk->from;
         set->lists--;
     }
-    if (__builtin_expect(walk->refused, 0))
-        detached_drop_none(set);
     for (unsigned i = 0; i < set->lists; i++)
-        slab_counts.links += set->list[i].linked ? set->list[i].count - 1u : 0;
+        slab_counts.links +=
+            set->list[i].linked && set->list[i].count > 0 ? set->list[i].count - 1u : 0;
     return n;
 }
 
@@ -345,7 +332,6 @@ static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook
         }
         if (__builtin_expect(moved == DETACHED_REFUSED, 0) ||
             __builtin_expect(!detached_add(cache, set, &walk, i, index, bytes), 0)) {
-            walk.refused = true;
             i++;
             continue;
         }

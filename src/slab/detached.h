@@ -40,6 +40,7 @@ struct detached_set {
 };
 _Static_assert(DETACHED_CHUNK < 255, "positions and lists are bytes");
 
+/* Of a list whose objects were all refused the count is 0. */
 /* Sorts the first objects of the array, DETACHED_CHUNK and of `most` slabs at most (DETACHED_LISTS or fewer); how
  * many. */
 uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, void *const *objects,

@@ -13,7 +13,6 @@ enum {
     LAYOUT_WASTE = 16,       /* a slab wastes at most 1/16 where possible */
     LAYOUT_SHARE = 65536,    /* waste is weighed in these parts of a slab … */
     LAYOUT_PER_ORDER = 64,   /* … and an order is worth 0.1 %: small slabs go back sooner */
-    LAYOUT_LINK_CTOR = 16,   /* smaller constructed objects have room for a link behind them */
     LAYOUT_ORDER_COMMON = 5, /* higher orders only against waste beyond LAYOUT_WASTE */
     LAYOUT_PAGE_MAX = 20,    /* log2 of the largest page there can be */
     LAYOUT_GAP_MAX = 4096,
@@ -108,44 +107,23 @@ static bool layout_choose_order(const struct layout_plan *plan, unsigned *best)
     return best_cost != ~(uint32_t)0;
 }
 
-static bool layout_wants_outside(size_t stride, unsigned wishes)
-{
-    if (wishes & LAYOUT_LINK_OUTSIDE)
-        return true;
-    if (!(wishes & LAYOUT_WRITABLE))
-        return stride >= LAYOUT_LINK_CTOR;
-    return !(wishes & LAYOUT_LINK_INSIDE) && stride >= LAYOUT_LINK_MIN;
-}
-
 /* Links where they are fast: before other columns, and whatever these do.  Where a free object holds
  * its link, a live one has no room for its mark: that lies where links would. */
 static void layout_place_links(struct columns_object *object, unsigned wishes,
                                struct layout_column *link)
 {
-    uint32_t natural = object->stride;
+    bool inside = (wishes & LAYOUT_WRITABLE) && !(wishes & LAYOUT_LINK_OUTSIDE) &&
+                  ((wishes & LAYOUT_LINK_INSIDE) || object->stride < LAYOUT_LINK_MIN);
 
-    *link = (struct layout_column){.element = LAYOUT_LINK_SIZE};
-    if (layout_wants_outside(object->stride, wishes)) {
-        object->link_outside = LAYOUT_LINK_SIZE;
-        link->outside = true;
-        link->place = LAYOUT_OUTSIDE;
-        link->offset = LAYOUT_DESCRIPTOR;
-        link->stride = LAYOUT_LINK_SIZE;
-        return;
-    }
-    link->offset = object->lead;
-    if (wishes & LAYOUT_WRITABLE) {
-        link->place = LAYOUT_FREE;
-        object->link_outside = STOOK_ENCODED ? LAYOUT_MARK_SIZE : 0;
-        if (object->used < LAYOUT_LINK_SIZE)
-            object->used = LAYOUT_LINK_SIZE;
-    } else { /* tiny constructed objects: the link lies behind each */
-        object->used = ((object->used + 1) & ~1u) + LAYOUT_LINK_SIZE;
-        link->offset += object->used - LAYOUT_LINK_SIZE;
-        object->stride = (object->used + object->align - 1) & ~(object->align - 1);
-        link->place = object->used <= natural ? LAYOUT_PADDING : LAYOUT_DEDICATED;
-    }
-    link->stride = object->stride; /* or what other columns make of it */
+    *link =
+        (struct layout_column){.offset = inside ? object->lead : LAYOUT_DESCRIPTOR,
+                               .stride = LAYOUT_LINK_SIZE, /* inside: what the others make of it */
+                               .element = LAYOUT_LINK_SIZE,
+                               .outside = !inside,
+                               .place = inside ? LAYOUT_FREE : LAYOUT_OUTSIDE};
+    object->link_outside = !inside ? LAYOUT_LINK_SIZE : STOOK_ENCODED ? LAYOUT_MARK_SIZE : 0;
+    if (inside && object->used < LAYOUT_LINK_SIZE)
+        object->used = LAYOUT_LINK_SIZE;
 }
 
 /* False: there is no such object or column. */

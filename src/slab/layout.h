@@ -111,13 +111,6 @@ static inline uint32_t layout_index(const struct layout *layout, uint32_t offset
     return (uint32_t)(offset * layout->reciprocal >> LAYOUT_RECIPROCAL);
 }
 
-/* Where a column lies, in slabs of the preferred or of the minimum order (SLAB_MIN). */
-static inline struct layout_column layout_column(const struct layout *layout,
-                                                 enum layout_which which, bool min)
-{
-    return layout->column[min][which];
-}
-
 /* Elements lie at multiples of the largest power of two that divides their size, up to this. */
 enum { LAYOUT_ELEMENT_ALIGN = 8 };
 

@@ -4,8 +4,8 @@
  * free in it.  Set when objects are emitted, tested and taken back where they return (detached.c), so
  * that an object that is freed twice is seen, however many its slab has in use.
  *
- *   links outside, or behind the object   the link is the mark: SLAB_OUT while the object is out
- *   links in the free object              a byte behind the descriptor: MARK_OUT or MARK_FREE
+ *   links outside              the link is the mark: SLAB_OUT while the object is out
+ *   links in the free object   a byte behind the descriptor: MARK_OUT or MARK_FREE
  *
  * Only the thread that takes an object out of its slab, or brings it back, writes its mark, and no two
  * objects' marks share a word that is read, changed and written.  So marks need no lock and no atomics.

@@ -315,8 +315,8 @@ uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, 
     return got;
 }
 
-uint32_t nodes_take(struct stook_cache *cache, unsigned node, void **objects, uint32_t min,
-                    uint32_t max, bool nospin)
+uint32_t node_take_near(struct stook_cache *cache, unsigned node, void **objects, uint32_t min,
+                        uint32_t max, bool nospin)
 {
     uint32_t got = 0;
 
@@ -373,14 +373,6 @@ __attribute__((cold)) void node_count_lists(struct stook_cache *cache, unsigned 
             slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
     }
     lock_drop(&node->lock, LOCK_NODE);
-}
-
-__attribute__((cold)) uint64_t node_count_free(struct stook_cache *cache, unsigned node)
-{
-    struct node_lists lists;
-
-    node_count_lists(cache, node, &lists);
-    return lists.free;
 }
 
 __attribute__((cold)) void node_count(const struct stook_cache *cache, unsigned node_id,

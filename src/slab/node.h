@@ -20,8 +20,8 @@ uint32_t node_take(struct stook_cache *cache, unsigned node, void **objects, uin
  * memory left, the other nodes', nearest first.  Other nodes' partial slabs do not come before new ones:
  * objects near their CPU are worth more than full slabs far away.
  */
-uint32_t nodes_take(struct stook_cache *cache, unsigned node, void **objects, uint32_t min,
-                    uint32_t max, bool nospin);
+uint32_t node_take_near(struct stook_cache *cache, unsigned node, void **objects, uint32_t min,
+                        uint32_t max, bool nospin);
 
 /*
  * Returns objects of this cache, of any slabs and nodes, in any order; NULL entries are skipped.  The objects
@@ -47,9 +47,6 @@ struct node_counts {
     uint64_t gone_pages;            /* given back so far */
 };
 void node_count(const struct stook_cache *cache, unsigned node, struct node_counts *counts);
-
-/* Objects in partial and empty slabs that are free. */
-uint64_t node_count_free(struct stook_cache *cache, unsigned node);
 
 /* Slabs on the node's lists and their objects, under its lock. */
 struct node_lists {

@@ -118,11 +118,14 @@ LOCK_UNCHECKED static void node_publish_set(struct stook_cache *cache, struct de
     struct node *held = NULL;
     unsigned waiting = 0, gone = 0;
 
-    for (unsigned i = 0; i < set->lists; i++)
+    for (unsigned i = 0; i < set->lists; i++) {
+        if (__builtin_expect(set->list[i].count == 0, 0)) /* its only objects were refused */
+            continue;
         if (nospin)
             node_publish(cache, set, &set->list[i], false, nospin);
         else if (node_push(cache, set, &set->list[i], false))
             set->list[waiting++] = set->list[i];
+    }
     for (unsigned i = 0; i < waiting; i++) {
         struct node *node = node_of(cache, set->list[i].slab);
         struct slab *empty = NULL;
@@ -170,28 +173,19 @@ static bool node_put_one(struct stook_cache *cache, const void *object)
 {
     uint32_t index;
     struct slab *slab = slab_of(cache, object, &index);
-    uint64_t word, pushed;
+    uint64_t word;
 
     if (__builtin_expect(!slab, 0))
         return true;
     word = atomic_load_explicit(&slab->state, memory_order_relaxed);
-    pushed = node_pushed(cache, slab, word, index, 1);
-    if (node_needs_lock(word, pushed))
+    if (node_needs_lock(word, node_pushed(cache, slab, word, index, 1)))
         return false;
-    if (__builtin_expect(!mark_check(cache, slab, index), 0))
-        return true;
-    mark_free(cache, slab, index);
-    do {
-        if (__builtin_expect(node_needs_lock(word, pushed), 0)) { /* by now */
-            struct detached one = {slab, (uint16_t)index, (uint16_t)index, 1, 0, true};
-            node_publish(cache, NULL, &one, false, false);
-            return true;
-        }
-        slab_set_link(cache, slab, index, slab_head(word));
-        if (node_swap(cache, slab, &word, pushed))
-            return true;
-        pushed = node_pushed(cache, slab, word, index, 1);
-    } while (true);
+    if (__builtin_expect(mark_check(cache, slab, index), 1)) {
+        struct detached one = {slab, (uint16_t)index, (uint16_t)index, 1, 0, true};
+        mark_free(cache, slab, index);
+        node_publish(cache, NULL, &one, false, false); /* it may need the lock by now */
+    }
+    return true;
 }
 
 /*

@@ -66,11 +66,6 @@ static _Atomic(struct slab *) *runs_own(struct stook_cache *cache, unsigned node
 }
 
 /* The next one is where a list's neighbour would be: the slab is on no list. */
-static struct slab *runs_next(const struct slab *slab)
-{
-    return (struct slab *)(void *)slab->link.next;
-}
-
 static void runs_keep(_Atomic(struct slab *) *own, struct slab *slab)
 {
     struct slab *head = atomic_load_explicit(own, memory_order_relaxed);
@@ -91,18 +86,14 @@ static struct slab *runs_reuse(struct node *node, _Atomic(struct slab *) *own, b
         return NULL;
     slab = atomic_load_explicit(own, memory_order_acquire);
     while (slab && !atomic_compare_exchange_weak_explicit(
-                       own, &slab, runs_next(slab), memory_order_acquire, memory_order_acquire))
+                       own, &slab, (struct slab *)(void *)slab->link.next, memory_order_acquire,
+                       memory_order_acquire))
         ;
     lock_drop(&node->lock, LOCK_NODE);
     return slab;
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */
-
-static unsigned runs_zone(const struct stook_cache *cache, unsigned node)
-{
-    return cache->flags & CACHE_INTERNAL ? pagemap.zones / 2 + node : node;
-}
 
 /*
  * Pages of the node.  Where memory is short its other zone may have some left; but none of the library's
@@ -112,7 +103,7 @@ static unsigned runs_zone(const struct stook_cache *cache, unsigned node)
 char *runs_from_arena(const struct stook_cache *cache, unsigned node, unsigned order,
                       uint32_t flags, bool guard, bool nospin, void **meta)
 {
-    unsigned zone = runs_zone(cache, node);
+    unsigned own = pagemap.zones / 2, zone = cache->flags & CACHE_INTERNAL ? own + node : node;
     /* Slabs of debug caches are few in a block: what is kept about their objects fills its metadata. */
     struct arena_ask ask = {.pages = (1u << order) + guard,
                             .align = 1u << order,
@@ -124,9 +115,7 @@ char *runs_from_arena(const struct stook_cache *cache, unsigned node, unsigned o
     if (!nospin)
         (void)arena_kept_drop();
     base = arena_alloc(zone, &ask, NULL, meta);
-    return base || zone >= pagemap.zones / 2
-               ? base
-               : arena_alloc(zone + pagemap.zones / 2, &ask, NULL, meta);
+    return base || zone >= own ? base : arena_alloc(zone + own, &ask, NULL, meta);
 }
 
 __attribute__((cold)) char *runs_take_hardened(struct stook_cache *cache, unsigned node,

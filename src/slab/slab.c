@@ -17,6 +17,7 @@
 #include "slab/wrong.h"
 
 #include <errno.h>
+#include <string.h>
 
 __thread struct slab_counts slab_counts;
 
@@ -44,6 +45,22 @@ static void slab_each(const struct stook_cache *cache, char *first, unsigned obj
     if (outermost)
         context_enter();
     cancel_on(cancel);
+}
+
+__attribute__((cold)) void slab_clear(const struct stook_cache *cache, const struct slab *slab,
+                                      enum layout_which which)
+{
+    uint32_t flags = slab_flags(atomic_load_explicit(&slab->state, memory_order_relaxed));
+    const struct layout_column *column = &cache->layout.column[flags & SLAB_MIN][which];
+    char *base = column->outside ? (char *)(uintptr_t)slab : slab_base(slab);
+    size_t objects = layout_slab_objects(&cache->layout, flags & SLAB_MIN);
+
+    if (column->stride == column->element) {
+        memset(base + column->offset, 0, objects * column->element);
+        return;
+    }
+    for (uint32_t i = 0; i < objects; i++)
+        memset(column_at(cache, slab, which, i), 0, column->element);
 }
 
 struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
@@ -74,7 +91,7 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
     atomic_store_explicit(&slab->state, slab_word(SLAB_NONE, objects, 0, flags),
                           memory_order_relaxed);
     if (flags & SLAB_TAGGED) {
-        column_clear(cache, slab, LAYOUT_TAG);
+        slab_clear(cache, slab, LAYOUT_TAG);
         atomic_fetch_add_explicit(&cache->tagged, (uint64_t)PAGE_SIZE << order,
                                   memory_order_relaxed);
     }

@@ -152,6 +152,8 @@ static inline struct slab *slab_at(const void *object, uint32_t entry)
 
 /* A new slab on `node` whose objects all count as handed out; NULL without memory. */
 struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin);
+/* A new slab's elements become 0.  Tags then say "none": threads may free past the hooks until they notice. */
+void slab_clear(const struct stook_cache *cache, const struct slab *slab, enum layout_which which);
 /* Gives an empty slab back; it is on no list.  A type-stable cache's goes to RCU first (hooks.h). */
 void slab_unmake(struct stook_cache *cache, struct slab *slab);
 /* The same at once: no reader can look at it. */

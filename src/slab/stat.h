@@ -76,12 +76,6 @@ static inline bool stat_counts_fast(const struct stook_cache *cache)
         atomic_load_explicit(&cache->closed, memory_order_relaxed) & CACHE_CLOSED_COUNTED, 0);
 }
 
-/* Whether the fast path is closed: who works on slots must try what the section would have done. */
-static inline bool stat_closed(const struct stook_cache *cache)
-{
-    return __builtin_expect(atomic_load_explicit(&cache->closed, memory_order_relaxed) != 0, 0);
-}
-
 /* Closes or opens the fast path for one reason of CACHE_CLOSED_*.  Under the cache list's lock. */
 void stat_close(struct stook_cache *cache, uint32_t reason, bool close);
 

@@ -189,7 +189,7 @@ int stook_cache_walk(struct stook_cache *cache, int (*fn)(void *object, void *ar
     }
     if (!find_enter())
         return -1;
-    (void)cache_drain(cache,
+    (void)cache_drain(&cache, 1,
                       false); /* what CPUs and barns have is out of its slab, and no user's */
     while (!enough && walk_next(&walk)) {
         int cancel;

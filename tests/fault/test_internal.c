@@ -93,8 +93,9 @@ WRAP(uint32_t, node_take, 0,
      (cache, node, objects, min, max, nospin));
 WRAP(struct slab *, slab_make, NULL, (struct stook_cache * cache, unsigned node, bool nospin),
      (cache, node, nospin));
-WRAP_QUIETLY(struct sheaf *, sheaf_alloc, NULL, (unsigned capacity, unsigned node, bool nospin),
-             (capacity, node, nospin));
+WRAP_QUIETLY(struct sheaf *, sheaf_alloc, NULL,
+             (unsigned capacity, unsigned room, unsigned node, bool nospin),
+             (capacity, room, node, nospin));
 WRAP(void *, rows_map, NULL, (unsigned shift), (shift));
 WRAP_QUIETLY(uint32_t, depot_put, 0, (const uint64_t *frames, unsigned depth), (frames, depth));
 // NOLINTEND(bugprone-reserved-identifier)

@@ -198,7 +198,7 @@ TEST(every_walk)
 {
     static const size_t sizes[] = {8,   10,  14,  16,   24,   40,   48,    64,
                                    100, 256, 700, 1024, 3000, 9000, 65536, STOOK_OBJECT_SIZE_MAX};
-    unsigned fallen = 0, inside = 0, behind = 0;
+    unsigned fallen = 0, inside = 0;
 
     for (unsigned round = 0; round < ROUNDS; round++) {
         size_t size = round % 2 ? sizes[random_of_seed(&seed, sizeof(sizes) / sizeof(sizes[0]))]
@@ -212,11 +212,10 @@ TEST(every_walk)
             walk(cache, least, i == 0);
         fallen += least && cache->layout.min_order < cache->layout.order;
         inside += !cache->layout.link_outside;
-        behind += !cache->layout.link_outside && constructed;
         assert_int_equal(stook_cache_destroy(cache), 0);
     }
     check_all(NULL, 0);
-    assert_true(fallen > 50 && inside > 50 && behind > 0); /* it met what it is there for */
+    assert_true(fallen > 50 && inside > 50); /* it met what it is there for */
 }
 
 /* node_take() from slabs that fell back, together with others: no object twice. */

@@ -194,19 +194,13 @@ static void read_object(struct object *o, const struct layout_request *request)
     while (o->stride < request->size || o->stride < 8)
         o->stride += (uint32_t)align;
     if (links && !(request->wishes & LAYOUT_BYTES)) {
-        bool outside = request->wishes & LAYOUT_LINK_OUTSIDE ||
-                       (writable ? o->stride >= 48 && !(request->wishes & LAYOUT_LINK_INSIDE)
-                                 : o->stride >= 16);
+        bool outside = request->wishes & LAYOUT_LINK_OUTSIDE || !writable ||
+                       (o->stride >= 48 && !(request->wishes & LAYOUT_LINK_INSIDE));
         if (outside) {
             o->fixed_links = 2;
-        } else if (writable) {
+        } else {
             o->used = o->used < 2 ? 2 : o->used;
             o->fixed_links = STOOK_ENCODED; /* a mark */
-        } else {
-            o->used += o->used % 2 + 2;
-            o->stride = 0; /* of these there may be more than of others */
-            while (o->stride < o->used)
-                o->stride += (uint32_t)align;
         }
         links = false;
     } else if (links) {
@@ -269,7 +263,7 @@ static const char *draw(const struct layout *l, const struct layout_request *r, 
     uint64_t waste = slab - objects * l->stride;
     uint8_t *map = calloc(1, slab), *beside = calloc(1, outside);
     const char *what = mark(beside, outside, 0, DESCRIPTOR);
-    bool links_free = layout_column(l, LAYOUT_LINK, min).place == LAYOUT_FREE;
+    bool links_free = l->column[min][LAYOUT_LINK].place == LAYOUT_FREE;
 
     if (!what)
         what = mark(beside, outside, DESCRIPTOR, objects * l->marks);
@@ -282,7 +276,7 @@ static const char *draw(const struct layout *l, const struct layout_request *r, 
             what = "the room of an object";
     }
     for (unsigned c = 0; c < LAYOUT_COLUMNS && !what; c++) {
-        struct layout_column column = layout_column(l, c, min);
+        struct layout_column column = l->column[min][c];
         if (!column.outside && column.offset >= l->stride)
             waste -= objects * column.element;
         if (column.element != r->element[c])
@@ -490,7 +484,7 @@ TEST(caches_of_a_machine)
             r.wishes |= LAYOUT_WRITABLE;
         compare(&r);
         assert_true(layout_plan_columns(&l, &r));
-        places[layout_column(&l, LAYOUT_LINK, false).place]++;
+        places[l.column[false][LAYOUT_LINK].place]++;
         if (++caches % (STEP / 2) != 0)
             continue;
         r.element[LAYOUT_GROUP] = 8;

@@ -34,7 +34,7 @@ static int teardown(void **unused)
 
 static struct sheaf *empty_sheaf(void)
 {
-    struct sheaf *sheaf = sheaf_alloc(CAPACITY, 0, false);
+    struct sheaf *sheaf = sheaf_alloc(CAPACITY, CAPACITY, 0, false);
 
     assert_non_null(sheaf);
     return sheaf;

@@ -210,7 +210,7 @@ static int exhaust_memory(void *arg)
         return 1;
     /* Sheaves of all sizes until there is none. */
     for (unsigned room = 1022; room > 0; room = room / 2)
-        while (sheaf_alloc(room, 0, false))
+        while (sheaf_alloc(room, room, 0, false))
             n++;
     for (unsigned i = 0; i < most; i++)
         defer(1);

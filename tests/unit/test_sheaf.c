@@ -12,7 +12,7 @@
 TEST(every_capacity)
 {
     for (unsigned capacity = 1; capacity <= STOOK_SHEAF_CAPACITY_MAX; capacity++) {
-        struct sheaf *sheaf = sheaf_alloc(capacity, 0, false);
+        struct sheaf *sheaf = sheaf_alloc(capacity, capacity, 0, false);
         size_t bytes = sizeof(*sheaf) + capacity * sizeof(void *), room;
         assert_non_null(sheaf);
         room = slab_cache_of(sheaf)->object_size;
@@ -36,7 +36,7 @@ TEST(flush_returns_objects)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
     struct stook_cache *cache = stook_cache_create("sheaf", 100, &args);
-    struct sheaf *sheaf = sheaf_alloc(50, 0, false);
+    struct sheaf *sheaf = sheaf_alloc(50, 50, 0, false);
 
     assert_true(cache && sheaf);
     sheaf->size = node_take(cache, 0, sheaf->object, 50, 50, false);

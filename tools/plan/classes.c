@@ -98,7 +98,7 @@ static bool classes_plan(struct classes_cache *c, const struct slabinfo_cache *c
 
 static unsigned classes_place(const struct plan *plan, unsigned which)
 {
-    return layout_column(&plan->chosen.layout, which, false).place;
+    return plan->chosen.layout.column[false][which].place;
 }
 
 static void classes_add(struct classes_sum *sum, const struct classes_cache *c)

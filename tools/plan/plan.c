@@ -104,11 +104,11 @@ unsigned plan_columns(const struct layout *layout, bool outside, unsigned which[
     unsigned n = 0;
 
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
-        struct layout_column column = layout_column(layout, i, false);
+        struct layout_column column = layout->column[false][i];
         unsigned at = n;
         if (!column.element || column.outside != outside)
             continue;
-        for (; at > 0 && layout_column(layout, which[at - 1], false).offset > column.offset; at--)
+        for (; at > 0 && layout->column[false][which[at - 1]].offset > column.offset; at--)
             which[at] = which[at - 1];
         which[at] = i;
         n++;
@@ -143,9 +143,7 @@ static void plan_why_link(const struct plan *plan, const struct layout_column *c
                  column->outside
                      ? "this library keeps links outside from %u bytes on: one in a cold object "
                        "costs a cache miss"
-                 : column->place == LAYOUT_FREE
-                     ? "below %u bytes two bytes outside would be over 4 %% of the object"
-                     : "tiny constructed objects have their link behind them",
+                     : "below %u bytes two bytes outside would be over 4 %% of the object",
                  LAYOUT_LINK_MIN);
     else
         snprintf(text, size, "a free object may be written to, so its first bytes cost nothing");
@@ -154,7 +152,7 @@ static void plan_why_link(const struct plan *plan, const struct layout_column *c
 void plan_why(const struct plan *plan, unsigned which, char *text, size_t size)
 {
     const struct layout *layout = &plan->chosen.layout, *without = &plan->without.layout;
-    struct layout_column column = layout_column(layout, which, false);
+    struct layout_column column = layout->column[false][which];
     char spare[120];
 
     plan_spare(plan, spare, sizeof(spare));

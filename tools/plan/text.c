@@ -68,7 +68,7 @@ static void text_object(const struct plan *plan)
 
     n = text_add(parts, n, &at, "object", '#', 0, plan->chosen.request.size);
     for (unsigned i = 0; i < columns; i++) {
-        struct layout_column column = layout_column(layout, which[i], false);
+        struct layout_column column = layout->column[false][which[i]];
         if (plan_in_object(layout, &column) && column.place != LAYOUT_FREE)
             n = text_add(parts, n, &at, plan_column_names[which[i]], text_letters[which[i]],
                          column.offset, column.element);
@@ -89,7 +89,7 @@ static void text_slab(const struct plan *plan)
     snprintf(name, sizeof(name), "%u objects", layout->objects);
     n = text_add(parts, n, &at, name, '#', 0, (uint64_t)layout->objects * layout->stride);
     for (unsigned i = 0; i < columns; i++) {
-        struct layout_column column = layout_column(layout, which[i], false);
+        struct layout_column column = layout->column[false][which[i]];
         if (!plan_in_object(layout, &column))
             n = text_add(parts, n, &at, plan_column_names[which[i]], text_letters[which[i]],
                          column.offset, (uint64_t)layout->objects * column.element);
@@ -104,7 +104,7 @@ static void text_slab(const struct plan *plan)
                  (uint64_t)layout->marks * layout->objects);
     columns = plan_columns(layout, true, which);
     for (unsigned i = 0; i < columns; i++) {
-        struct layout_column column = layout_column(layout, which[i], false);
+        struct layout_column column = layout->column[false][which[i]];
         n = text_add(parts, n, &at, plan_column_names[which[i]], text_letters[which[i]],
                      column.offset, (uint64_t)layout->objects * column.element);
     }
@@ -147,8 +147,8 @@ static void text_columns(const struct plan *plan)
     bool any = false;
 
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
-        struct layout_column column = layout_column(layout, i, false);
-        struct layout_column least = layout_column(layout, i, true);
+        struct layout_column column = layout->column[false][i];
+        struct layout_column least = layout->column[true][i];
         if (!column.element)
             continue;
         if (!any)
@@ -172,7 +172,7 @@ static void text_explain(const struct plan *plan)
     plan_why_order(plan, why, sizeof(why));
     printf("\nwhy\n  order %u: %s.\n", layout->order, why);
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
-        struct layout_column column = layout_column(layout, i, false);
+        struct layout_column column = layout->column[false][i];
         if (!column.element)
             continue;
         plan_why(plan, i, why, sizeof(why));
@@ -230,8 +230,8 @@ void plan_print_json(const struct plan *plan)
            plan->chosen.bytes, plan->extra, plan->extra_outside, account->rounding,
            account->leftover, account->gaps_outside, account->descriptor, why);
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
-        struct layout_column column = layout_column(layout, i, false);
-        struct layout_column least = layout_column(layout, i, true);
+        struct layout_column column = layout->column[false][i];
+        struct layout_column least = layout->column[true][i];
         if (!column.element)
             continue;
         plan_why(plan, i, why, sizeof(why));
