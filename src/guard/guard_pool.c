@@ -6,7 +6,7 @@
 
 struct guard guard;
 
-bool guard_map(uint32_t slots)
+void guard_map(uint32_t slots)
 {
     size_t page = os_page_size(), bytes = (2 * (size_t)slots + 1) * page;
     struct guard_slot *slot = os_map(slots * sizeof(*slot));
@@ -15,14 +15,13 @@ bool guard_map(uint32_t slots)
     if (!pool) {
         if (slot)
             os_unmap(slot, slots * sizeof(*slot));
-        return false;
+        return;
     }
     guard.base = (uintptr_t)pool;
     guard.page = page;
     guard.slots = slots;
     guard.slot = slot;
     atomic_store_explicit(&guard.bytes, bytes, memory_order_release);
-    return true;
 }
 
 static uint64_t guard_word(enum guard_state state)
@@ -46,20 +45,16 @@ bool guard_take(struct guard_slot *slot, uint64_t word)
 
 struct guard_slot *guard_find(void)
 {
-    uint32_t used = atomic_load_explicit(&guard.used, memory_order_relaxed);
     struct guard_slot *oldest;
     uint64_t least;
 
-    while (used < guard.slots)
-        if (atomic_compare_exchange_weak_explicit(&guard.used, &used, used + 1,
-                                                  memory_order_relaxed, memory_order_relaxed))
-            return guard_take(&guard.slot[used], GUARD_NEVER) ? &guard.slot[used] : NULL;
     do {
         oldest = NULL;
         least = UINT64_MAX;
         for (uint32_t i = 0; i < guard.slots; i++) {
             uint64_t word = atomic_load_explicit(&guard.slot[i].word, memory_order_relaxed);
-            if ((word & ((1u << GUARD_STATE_BITS) - 1)) == GUARD_FREED && word < least) {
+            enum guard_state state = guard_state_of(word);
+            if ((state == GUARD_NEVER || state == GUARD_FREED) && word < least) {
                 oldest = &guard.slot[i];
                 least = word;
             }

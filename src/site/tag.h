@@ -38,7 +38,7 @@ enum tag_kind { TAG_SITE = 1, TAG_ADDRESS };
 
 /*
  * The record of a site.  The thread that makes the number writes it before it publishes the number.  A thread
- * that loses the race for its key keeps the number for the next key.  Other threads read a record only once
+ * that loses the race for its key leaves its number unused.  Other threads read a record only once
  * its tag has counts, and then it never changes.
  */
 struct tag_record {

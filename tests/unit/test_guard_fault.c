@@ -322,7 +322,7 @@ static int continued(void *unused)
 static void test_continued(void **unused)
 {
     static const char *const says[] = {"overflow: ", "use after free: ", "is free already",
-                                       " lies 8 bytes into"};
+                                       "is not the start of an object, 8 bytes into"};
     struct child child;
     const char *at = child.error;
 
