@@ -100,7 +100,7 @@ static void *guard_make(const struct stook_cache *cache, size_t size, size_t ali
     slot->cache = cache;
     slot->freed = (struct track){0};
     track_now(&slot->allocated, where);
-    atomic_store_explicit(&slot->told, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->flags, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&guard.sampled, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&guard.live, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&guard.live_bytes, size, memory_order_relaxed);
@@ -150,7 +150,7 @@ static void guard_check_zones(const struct guard_slot *slot, const char *call)
 
 static void guard_end(struct guard_slot *slot)
 {
-    bool broken = (atomic_load_explicit(&slot->told, memory_order_relaxed) & GUARD_BROKEN) != 0;
+    bool broken = (atomic_load_explicit(&slot->flags, memory_order_relaxed) & GUARD_BROKEN) != 0;
 
     track_now(&slot->freed, 0);
     if (!os_guard(guard_page(slot), guard.page))

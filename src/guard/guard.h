@@ -36,13 +36,13 @@ enum {
 enum guard_state { GUARD_NEVER, GUARD_BUSY, GUARD_LIVE, GUARD_FREED, GUARD_OPEN };
 enum { GUARD_STATE_BITS = 3 };
 enum {
-    GUARD_TOLD = 1,   /* there was a report of a fault */
-    GUARD_BROKEN = 2, /* an adjacent page lost its protection: the slot is not used again */
+    GUARD_REPORTED = 1, /* there was a report of a fault */
+    GUARD_BROKEN = 2,   /* an adjacent page lost its protection: the slot is not used again */
 };
 
 struct guard_slot {
-    _Atomic uint64_t word; /* the change's number << GUARD_STATE_BITS | state */
-    _Atomic uint32_t told; /* GUARD_TOLD, GUARD_BROKEN: of this object */
+    _Atomic uint64_t word;  /* the change's number << GUARD_STATE_BITS | state */
+    _Atomic uint32_t flags; /* GUARD_REPORTED, GUARD_BROKEN: of this object */
     /* Of the thread that made the slot BUSY; read racily by reports. */
     uint32_t align;
     char *object;

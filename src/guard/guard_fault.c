@@ -119,7 +119,7 @@ static bool guard_give_in(struct guard_slot *slot, const void *at)
     uint64_t word;
 
     if (slot)
-        atomic_fetch_or_explicit(&slot->told, GUARD_BROKEN, memory_order_relaxed);
+        atomic_fetch_or_explicit(&slot->flags, GUARD_BROKEN, memory_order_relaxed);
     if (guard_slot_of(at)) {
         slot = guard_slot_of(at);
         word = atomic_load_explicit(&slot->word, memory_order_acquire);
@@ -140,8 +140,8 @@ static bool guard_fault(const siginfo_t *info, const ucontext_t *context)
     else if (!slot->object)
         slot = NULL;
     goes_on = debug_goes_on(slot ? slot->cache : NULL);
-    if (!slot ||
-        !(atomic_fetch_or_explicit(&slot->told, GUARD_TOLD, memory_order_relaxed) & GUARD_TOLD))
+    if (!slot || !(atomic_fetch_or_explicit(&slot->flags, GUARD_REPORTED, memory_order_relaxed) &
+                   GUARD_REPORTED))
         guard_say_fault(slot, info->si_addr, goes_on ? DEBUG_OPENED : DEBUG_PASSED, context);
     return goes_on && guard_give_in(slot, info->si_addr);
 }
