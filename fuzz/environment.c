@@ -79,14 +79,12 @@ static void environment_texts(const char *text)
     environment_letters(text);
 #ifndef STOOK_CORE
     {
-        static const struct stook_site site = {"dir/file.c", "function", 12, 0};
         char path[PATH_MAX];
         size_t n = exit_expand(text, 4194304, path, sizeof(path));
         FUZZ_CHECK(n < sizeof(path) && (n == 0 || path[n] == '\0'));
         if (fail_read(text))
             for (unsigned i = 0; i < 8; i++)
-                (void)fail_now(64, i % 2 ? (uint64_t)(uintptr_t)&site << 1 | 1
-                                         : (uint64_t)(uintptr_t)&fail_now << 1);
+                (void)fail_now(64);
     }
 #endif
 }
