@@ -73,7 +73,7 @@ uint32_t tag_of_address(const void *address);
 unsigned tag_stack_walk(const void *address, uint64_t *frames, unsigned most);
 
 /* The pages at *place, of `size` bytes: fresh ones if it is NULL, or those that another thread has installed first.  NULL:
- * out of memory.  `old`: what the caller found there, and replaces. */
+ * out of memory.  `old`: the value that the caller found there, and replaces. */
 void *tag_map(void *place, void *old, size_t size);
 
 /* Those of CPU 0. */
