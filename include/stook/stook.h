@@ -269,9 +269,9 @@ STOOK_API size_t stook_cache_shrink(struct stook_cache *cache) STOOK_NONNULL(1);
  * Check every slab of a cache, or of all caches if `cache` is NULL.
  *
  * The links of free objects are followed and counted.  Of a cache with debug flags the red zones of all
- * objects and the poison of free ones are checked too, with the slabs' padding.  Each error is reported and
- * repaired: bytes are restored, and a freelist is built anew, or cut where that is not certain.  A damaged list
- * of a cache without debug flags is reported only, and the process aborts unless STOOK_ON_CORRUPTION=continue.
+ * objects and the poison of free ones are checked too.  Each error is reported and
+ * repaired: bytes are restored, and a damaged freelist is taken out of its slab, whose free objects are not used
+ * again.  A damaged list of a cache without debug flags is reported only, and the process aborts unless STOOK_ON_CORRUPTION=continue.
  * Other threads may use the cache meanwhile; objects that they allocate or free at that moment are left out.
  *
  * returns: the number of errors found, or -1

@@ -18,7 +18,6 @@ enum debug_what {
     DEBUG_RIGHT_ZONE, /* behind an object, and behind what was asked for */
     DEBUG_LEFT_ZONE,  /* before an object */
     DEBUG_POISON,     /* of a free object */
-    DEBUG_PADDING,    /* of a slab that no object uses */
     /* What the library keeps about an object. */
     DEBUG_LINK,   /* of a free object: `value` is what it says, of `objects` in the slab */
     DEBUG_MARK,   /* neither free nor out */

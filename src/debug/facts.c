@@ -7,7 +7,6 @@
 
 #include "base/raw.h"
 #include "debug/pages_track.h"
-#include "debug/sentence.h"
 #include "debug/zone.h"
 #include "os/vdso.h"
 
@@ -26,7 +25,6 @@ const char *facts_name(enum debug_what what)
         [DEBUG_RIGHT_ZONE] = "right_zone",
         [DEBUG_LEFT_ZONE] = "left_zone",
         [DEBUG_POISON] = "poison",
-        [DEBUG_PADDING] = "padding",
         [DEBUG_LINK] = "link",
         [DEBUG_MARK] = "mark",
         [DEBUG_COLUMN] = "column",
@@ -67,7 +65,7 @@ bool facts_changed(const struct facts *facts, const uint8_t *byte)
     const struct debug_finding *f = facts->finding;
     size_t from = (size_t)(byte - (const uint8_t *)f->at);
 
-    return f->what <= DEBUG_PADDING && byte >= (const uint8_t *)f->at &&
+    return f->what <= DEBUG_POISON && byte >= (const uint8_t *)f->at &&
            from < (f->changed ? f->changed : 1) && *byte != f->expected;
 }
 
@@ -78,7 +76,7 @@ static void facts_add(struct facts *facts, const char *name, const uint8_t *star
     const uint8_t *at = facts->finding->at;
     size_t from = 0;
 
-    if (size > most && facts->finding->what <= DEBUG_PADDING && at >= start && at < start + size)
+    if (size > most && facts->finding->what <= DEBUG_POISON && at >= start && at < start + size)
         from = (size_t)(at - start) < FACTS_BEFORE
                    ? 0
                    : ((size_t)(at - start) - FACTS_BEFORE) & ~(size_t)15;
@@ -95,14 +93,10 @@ static void facts_add(struct facts *facts, const char *name, const uint8_t *star
 static void facts_bytes(struct facts *facts)
 {
     const struct debug_finding *f = facts->finding;
-    const uint8_t *object = f->object, *at = f->at;
+    const uint8_t *object = f->object;
     bool zones = facts->owner && debug_of(facts->owner) & DEBUG_Z;
     size_t left = zones ? zone_left(facts->owner) : 0, own = facts->size, end;
 
-    if (f->what == DEBUG_PADDING) {
-        facts_add(facts, "Padding", at, f->changed, FACTS_MOST);
-        return;
-    }
     if (!object || f->what == DEBUG_STILL_OUT ||
         !(f->what <= DEBUG_COLUMN || (facts->owner && debug_of(facts->owner))))
         return;
@@ -226,7 +220,6 @@ void facts_gather(struct facts *facts, const struct debug_finding *finding)
     }
     facts->size = finding->size ? finding->size : facts->owner ? facts->owner->object_size : 0;
     facts->requested = facts_requested(facts);
-    (void)sentence_write(finding, facts->sentence, sizeof(facts->sentence));
     facts_bytes(facts);
     facts_tracks(facts);
 }

@@ -42,7 +42,6 @@ struct facts {
     } stack[FACTS_STACKS];
     struct symbol symbol[FACTS_STACKS * DEPOT_DEPTH];
     unsigned symbols;
-    char sentence[512];
 };
 
 /* Static buffers: for the one thread that reports. */

@@ -51,20 +51,14 @@ bool fail_read(const char *text)
     return true;
 }
 
-static __attribute__((noinline, cold)) void fail_start_with(const char *text)
-{
-    if (fail_read(text))
-        return;
-    setting_reset(SETTING_FAIL, SETTING_REFUSED);
-    report_warn("STOOK_FAIL=%s: not INTERVAL,PROBABILITY,SPACE,TIMES; nothing fails", text);
-}
-
 FIRST_TEXT void fail_start(void)
 {
     const char *text = setting_text(SETTING_FAIL);
 
-    if (text)
-        fail_start_with(text);
+    if (!text || fail_read(text))
+        return;
+    setting_reset(SETTING_FAIL, SETTING_REFUSED);
+    report_warn("STOOK_FAIL=%s: not INTERVAL,PROBABILITY,SPACE,TIMES; nothing fails", text);
 }
 
 bool fail_now(size_t bytes)

@@ -5,6 +5,8 @@
  */
 #include "debug/facts.h"
 
+#include "base/placed.h"
+#include "debug/sentence.h"
 #include "slab/slab.h"
 
 static void json_address(struct writer *w, const char *key, const void *address)
@@ -75,10 +77,13 @@ static void json_bytes(struct writer *w, const struct facts *facts)
 
 void form_json(struct writer *w, const struct facts *facts)
 {
+    static struct writer sentence LARGE_BSS;
     const struct debug_finding *f = facts->finding;
 
+    writer_init(&sentence, -1);
+    sentence_write(&sentence, f);
     writer_print(w, "{\"report\": %lu, \"what\": \"%s\"", facts->number, facts_name(f->what));
-    json_string(w, "sentence", facts->sentence);
+    json_string(w, "sentence", sentence.buffer);
     json_string(w, "done", facts_done(facts));
     json_number(w, "process", facts->process);
     if (f->cache)
@@ -87,7 +92,7 @@ void form_json(struct writer *w, const struct facts *facts)
         json_string(w, "call", f->call);
     if (f->at)
         json_address(w, "at", f->at);
-    if (f->what <= DEBUG_PADDING) {
+    if (f->what <= DEBUG_POISON) {
         json_number(w, "changed", f->changed ? f->changed : 1);
         json_number(w, "expected", f->expected);
         json_number(w, "first", *(const uint8_t *)f->at);

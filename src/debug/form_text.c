@@ -5,9 +5,8 @@
  */
 #include "debug/facts.h"
 
+#include "debug/sentence.h"
 #include "slab/slab.h"
-
-#include <string.h>
 
 enum { FORM_ROW = 16 };
 
@@ -110,7 +109,7 @@ static void form_fix(struct writer *w, const struct facts *facts)
     }
     switch (f->done) {
     case DEBUG_RESTORED:
-        if (f->what <= DEBUG_PADDING)
+        if (f->what <= DEBUG_POISON)
             writer_print(w, "restoring %p-%p=0x%02x\n", f->at,
                          (const void *)(at + (f->changed ? f->changed : 1) - 1), f->expected);
         else
@@ -138,13 +137,9 @@ void form_text(struct writer *w, const struct facts *facts)
     const struct debug_finding *f = facts->finding;
 
     writer_print(w, "stook: ");
-    for (const char *at = facts->sentence; *at; at += 200) {
-        writer_print(w, "%.200s", at);
-        if (strnlen(at, 200) < 200)
-            break;
-    }
+    sentence_write(w, f);
     writer_print(w, "\n");
-    if (f->what <= DEBUG_PADDING)
+    if (f->what <= DEBUG_POISON)
         writer_print(w, "%p-%p @offset=%zu. First byte 0x%02x instead of 0x%02x\n", f->at,
                      (const void *)((const char *)f->at + (f->changed ? f->changed : 1) - 1),
                      facts->owner ? (size_t)((const char *)f->at - slab_base(f->slab))

@@ -15,6 +15,7 @@
 #include "debug/tools.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static __thread struct debug_asks object_asks __attribute__((tls_model("initial-exec")));
@@ -178,6 +179,7 @@ void object_init(const struct stook_cache *cache, struct slab *slab, uint32_t in
 {
     struct object object = object_of(cache, slab, index);
 
+    memset(track_head(cache, slab, index), 0, cache->layout.column[0][LAYOUT_TRACK].element);
     object_write(&object, OBJECT_FREE);
 }
 
@@ -349,33 +351,21 @@ static bool object_find(const struct stook_cache *cache, const void *pointer, st
     return slab != NULL;
 }
 
-static const char *object_call_name(enum debug_call call, bool frees)
-{
-    switch (call) {
-    case DEBUG_CALL_MALLOC:
-        return frees ? "free" : "malloc";
-    case DEBUG_CALL_NEW:
-        return frees ? "operator delete" : "operator new";
-    case DEBUG_CALL_NEW_ARRAY:
-        return frees ? "operator delete[]" : "operator new[]";
-    case DEBUG_CALL_ANY:
-        break;
-    }
-    return "another call";
-}
-
 /* By another call than the one that belongs to its allocation, or with another size.  The object is freed. */
 static void object_check_call(const struct object *object)
 {
     struct debug_asks asks = object_asked(object->cache, object->at);
     enum debug_call call = object_call(object->word);
     struct debug_finding finding = object_finding(object, DEBUG_MISMATCH, DEBUG_ACCEPTED, 0);
-    char text[80] = "allocated by ";
+    static const char names[][2][20] = {
+        [DEBUG_CALL_MALLOC] = {"malloc", "free"},
+        [DEBUG_CALL_NEW] = {"operator new", "operator delete"},
+        [DEBUG_CALL_NEW_ARRAY] = {"operator new[]", "operator delete[]"}};
+    char text[80];
 
     if (asks.call != DEBUG_CALL_ANY && call != DEBUG_CALL_ANY && asks.call != call) {
-        strcat(text, object_call_name(call, false));
-        strcat(text, ", freed by ");
-        strcat(text, object_call_name(asks.call, true));
+        (void)snprintf(text, sizeof(text), "allocated by %s, freed by %s", names[call][0],
+                       names[asks.call][1]);
         finding.text = text;
         (void)debug_report(&finding);
     } else if (asks.size != 0 && asks.size != object_requested(object)) {

@@ -93,7 +93,7 @@ static inline bool debug_is_live(const struct stook_cache *cache, const struct s
             OBJECT_STATE) == OBJECT_LIVE;
 }
 
-/* Writes word, zones and poison of a new object, which no other thread sees. */
+/* Writes the column's element, zones and poison of a new object, which no other thread sees. */
 void object_init(const struct stook_cache *cache, struct slab *slab, uint32_t index);
 
 /* Checks the bytes of a free object of a slab that goes; reports and restores. */

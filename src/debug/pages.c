@@ -91,10 +91,10 @@ size_t pages_marked(const void *object)
     return valid ? mark.size : large;
 }
 
-void pages_look(void *object, uint64_t where)
+void pages_validate(void *object)
 {
     struct debug_finding finding = {
-        .what = DEBUG_RIGHT_ZONE, .done = DEBUG_RESTORED, .object = object, .where = where};
+        .what = DEBUG_RIGHT_ZONE, .done = DEBUG_RESTORED, .object = object};
     size_t large = large_size(object);
     struct zone_change change;
     struct pages_mark mark;

@@ -32,7 +32,7 @@ void pages_mark(void *object, size_t had, size_t size);
 void *pages_hold_slow(void *object);
 bool pages_holds_slow(const void *object);
 size_t pages_marked(const void *object);
-void pages_look(void *object, uint64_t where);
+void pages_validate(void *object);
 
 /* The number of bytes to request in place of `size`, which is at most PTRDIFF_MAX. */
 static inline size_t pages_wanted(size_t size)
@@ -70,7 +70,7 @@ static inline void pages_check(void *object)
 {
     if (__builtin_expect(pages_zoned, 0)) {
         tools_quiet(true);
-        pages_look(object, 0);
+        pages_validate(object);
         tools_quiet(false);
     }
 }

@@ -3,8 +3,8 @@
  * pages_track.h - the calls that allocated and freed a large object, if STOOK_DEBUG gives U to all caches or to the name
  * "large".
  *
- * Large objects have no column, so a table by address holds their tracks.  An object keeps its place in it, also after it
- * was freed, until a later object takes that place: one of 16,384, by a hash of the address.
+ * Large objects have no column, so a table by address holds their tracks.  It has places for some 16,000 objects in use.
+ * A freed object keeps its place until another object needs it.  An object that finds no place has no track.
  */
 #ifndef STOOK_DEBUG_PAGES_TRACK_H
 #define STOOK_DEBUG_PAGES_TRACK_H

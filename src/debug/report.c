@@ -164,12 +164,13 @@ static void report_whole(const struct debug_finding *finding, unsigned long numb
 /* What needs no buffer but the stack. */
 static void report_short(const struct debug_finding *finding)
 {
-    char text[512];
-    size_t n = sentence_write(finding, text, sizeof(text) - 1);
+    struct writer w;
 
-    report_warn("%s", text);
-    text[n++] = '\n';
-    report_append(text, n);
+    writer_init(&w, -1);
+    sentence_write(&w, finding);
+    report_warn("%s", w.buffer);
+    writer_print(&w, "\n");
+    report_append(w.buffer, w.used);
 }
 
 __attribute__((cold)) bool debug_report(const struct debug_finding *finding)

@@ -8,29 +8,6 @@
 #include "slab/slab.h"
 #include "slab/wrong.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
-struct sentence_text {
-    char *to;
-    size_t room, used;
-};
-
-/* vsnprintf of integers and short strings takes no memory in glibc and musl. */
-static void sentence_say(struct sentence_text *text, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void sentence_say(struct sentence_text *text, const char *format, ...)
-{
-    va_list args;
-    int n;
-
-    va_start(args, format);
-    n = vsnprintf(text->to + text->used, text->room - text->used, format, args);
-    va_end(args);
-    if (n > 0)
-        text->used += (size_t)n < text->room - text->used ? (size_t)n : text->room - text->used - 1;
-}
-
 /* What is wrong with a pointer that was given to a call; NULL: the finding is no such one. */
 static const char *sentence_wrong(const struct debug_finding *f)
 {
@@ -60,34 +37,34 @@ static const char *sentence_wrong(const struct debug_finding *f)
 }
 
 /* "CALL: pointer P is wrong; it lies N bytes into object I of slab S of cache C (object size N)" */
-static void sentence_pointer(struct sentence_text *text, const struct debug_finding *f)
+static void sentence_pointer(struct writer *w, const struct debug_finding *f)
 {
     const char *pointer = f->at, *object = f->object;
     const struct stook_cache *owner = slab_cache_of(pointer);
     const struct slab *slab;
     uint32_t index;
 
-    sentence_say(text, "%s: pointer %p %s",
+    writer_print(w, "%s: pointer %p %s",
                  f->call    ? f->call
                  : f->cache ? "bad free"
                             : "free",
                  f->at, sentence_wrong(f));
     if (!owner && object)
-        sentence_say(text, "; it lies %zu bytes into object %p of %zu bytes",
+        writer_print(w, "; it lies %zu bytes into object %p of %zu bytes",
                      (size_t)(pointer - object), f->object, f->size);
     if (!owner)
         return;
     if (owner->flags & CACHE_INTERNAL) {
-        sentence_say(text, ": it is the library's own memory (its cache %s)", owner->name);
+        writer_print(w, ": it is the library's own memory (its cache %s)", owner->name);
         return;
     }
     slab = slab_at(pointer, *pagemap_at(pointer));
     if (wrong_place(pointer, &slab, &index))
-        sentence_say(text, "; it lies %zu bytes into object %u",
+        writer_print(w, "; it lies %zu bytes into object %u",
                      (size_t)(pointer - (const char *)slab_object(owner, slab, index)), index);
     else
-        sentence_say(text, "; it lies in no object");
-    sentence_say(text, " of slab %p of cache %s (object size %zu)", (void *)slab_base(slab),
+        writer_print(w, "; it lies in no object");
+    writer_print(w, " of slab %p of cache %s (object size %zu)", (void *)slab_base(slab),
                  owner->name, owner->object_size);
 }
 
@@ -97,95 +74,85 @@ static size_t sentence_size(const struct debug_finding *f)
     return f->requested ? f->requested : f->size ? f->size : f->cache ? f->cache->object_size : 0;
 }
 
-static void sentence_bytes(struct sentence_text *text, const struct debug_finding *f)
+static void sentence_bytes(struct writer *w, const struct debug_finding *f)
 {
     const uint8_t *at = f->at;
     const char *object = f->object;
 
     if (f->what == DEBUG_RIGHT_ZONE || f->what == DEBUG_LEFT_ZONE)
-        sentence_say(text, "%s red zone overwritten: byte %p",
+        writer_print(w, "%s red zone overwritten: byte %p",
                      f->what == DEBUG_LEFT_ZONE ? "left" : "right", f->at);
-    else if (f->what == DEBUG_POISON)
-        sentence_say(text, "free object %p was written to: byte %zu", f->object,
-                     (size_t)((const char *)at - object));
     else
-        sentence_say(text, "padding overwritten: byte %p", f->at);
-    sentence_say(text, " is 0x%02x instead of 0x%02x", *at, f->expected);
+        writer_print(w, "free object %p was written to: byte %zu", f->object,
+                     (size_t)((const char *)at - object));
+    writer_print(w, " is 0x%02x instead of 0x%02x", *at, f->expected);
     if (f->what == DEBUG_RIGHT_ZONE)
-        sentence_say(text, ", %zu behind the %zu bytes of object %p",
+        writer_print(w, ", %zu behind the %zu bytes of object %p",
                      (size_t)((const char *)at - object) - sentence_size(f), sentence_size(f),
                      f->object);
     else if (f->what == DEBUG_LEFT_ZONE)
-        sentence_say(text, ", %zu before object %p", (size_t)(object - (const char *)at),
-                     f->object);
-    else if (f->what == DEBUG_PADDING && f->slab)
-        sentence_say(text, ", of no object of slab %p", (void *)slab_base(f->slab));
+        writer_print(w, ", %zu before object %p", (size_t)(object - (const char *)at), f->object);
 }
 
-static void sentence_freelist(struct sentence_text *text, const struct debug_finding *f)
+static void sentence_freelist(struct writer *w, const struct debug_finding *f)
 {
-    sentence_say(text, "corrupt freelist: slab %p", (void *)slab_base(f->slab));
+    writer_print(w, "corrupt freelist: slab %p", (void *)slab_base(f->slab));
     if (f->value == SLAB_NONE)
-        sentence_say(text, ": the list ends early, at object %u", f->index);
+        writer_print(w, ": the list ends early, at object %u", f->index);
     else
-        sentence_say(
-            text,
+        writer_print(
+            w,
             ", object %u links to %zu of %zu; an object was written to after it was freed, "
             "or its neighbour overran",
             f->index, f->value, f->objects);
 }
 
-static void sentence_what(struct sentence_text *text, const struct debug_finding *f)
+static void sentence_what(struct writer *w, const struct debug_finding *f)
 {
     switch (f->what) {
     case DEBUG_RIGHT_ZONE:
     case DEBUG_LEFT_ZONE:
     case DEBUG_POISON:
-    case DEBUG_PADDING:
-        sentence_bytes(text, f);
+        sentence_bytes(w, f);
         break;
     case DEBUG_LINK:
-        sentence_freelist(text, f);
+        sentence_freelist(w, f);
         break;
     case DEBUG_COLUMN:
-        sentence_say(
-            text,
-            "corrupt %s: that of object %p was overwritten; the object or its neighbour overran",
+        writer_print(
+            w, "corrupt %s: that of object %p was overwritten; the object or its neighbour overran",
             f->text ? f->text : "column", f->object);
         break;
     case DEBUG_COUNT:
-        sentence_say(text, "slab %p counts %zu objects in use, and %zu were found",
+        writer_print(w, "slab %p counts %zu objects in use, and %zu were found",
                      (void *)slab_base(f->slab), f->value, f->objects);
         break;
     case DEBUG_STILL_OUT:
-        sentence_say(text, "object %p of %zu bytes is still in use", f->object, sentence_size(f));
+        writer_print(w, "object %p of %zu bytes is still in use", f->object, sentence_size(f));
         break;
     case DEBUG_SIZE:
-        sentence_say(text, "sized free: object %p of %zu bytes is freed as one of %zu", f->object,
+        writer_print(w, "sized free: object %p of %zu bytes is freed as one of %zu", f->object,
                      sentence_size(f), f->value);
         break;
     case DEBUG_MISMATCH:
-        sentence_say(text, "mismatched free: object %p was %s", f->object, f->text ? f->text : "?");
+        writer_print(w, "mismatched free: object %p was %s", f->object, f->text ? f->text : "?");
         break;
     case DEBUG_GUARD:
-        sentence_say(text, "%s", f->text ? f->text : "?");
+        writer_print(w, "%s", f->text ? f->text : "?");
         break;
     case DEBUG_DESTROYED:
-        sentence_say(text, "%s: the cache was destroyed before", f->call ? f->call : "use");
+        writer_print(w, "%s: the cache was destroyed before", f->call ? f->call : "use");
         break;
     default:
-        sentence_pointer(text, f);
+        sentence_pointer(w, f);
     }
 }
 
-size_t sentence_write(const struct debug_finding *finding, char *to, size_t room)
+void sentence_write(struct writer *w, const struct debug_finding *finding)
 {
-    struct sentence_text text = {to, room, 0};
-
     if (finding->cache)
-        sentence_say(&text, "BUG %s: ", finding->cache->name);
+        writer_print(w, "BUG %s: ", finding->cache->name);
     else
-        sentence_say(&text, "BUG: ");
-    sentence_what(&text, finding);
-    return text.used;
+        writer_print(w, "BUG: ");
+    sentence_what(w, finding);
 }

@@ -6,8 +6,9 @@
 #define STOOK_DEBUG_SENTENCE_H
 
 #include "base/finding.h"
+#include "text/writer.h"
 
-/* Without its newline; cut to what fits.  The length. */
-size_t sentence_write(const struct debug_finding *finding, char *to, size_t room);
+/* Without its newline. */
+void sentence_write(struct writer *w, const struct debug_finding *finding);
 
 #endif

@@ -49,9 +49,7 @@ void slabs_plan(uint32_t flags, struct layout_request *request)
         stride = (size + ZONE_GAP + align - 1) & ~(align - 1);
         request->lead = (zone_left_of(stride - size) + align - 1) & ~(align - 1);
     }
-    request->element[LAYOUT_TRACK] = track_bytes(flags, true);
-    if (request->element[LAYOUT_TRACK] < sizeof(struct track_head))
-        request->element[LAYOUT_TRACK] = sizeof(struct track_head);
+    request->element[LAYOUT_TRACK] = track_bytes(flags);
     while (order < LAYOUT_ORDER_MAX &&
            (size_t)PAGE_SIZE << order <
                request->lead + (size_t)SLABS_OBJECTS * (size + request->gap + align))
@@ -70,40 +68,9 @@ void slabs_made(const struct stook_cache *cache, struct slab *slab)
 {
     uint64_t word = slabs_word(slab);
 
-    if (debug_of(cache) & DEBUG_P)
-        memset(slab_base(slab), POISON_FRESH, (size_t)PAGE_SIZE << slab_order(cache, word));
-    track_clear(cache, slab);
     for (uint32_t i = 0; i < slab_objects(cache, word); i++)
         object_init(cache, slab, i);
     tools_slab_made(cache, slab, (size_t)PAGE_SIZE << slab_order(cache, word));
-}
-
-static unsigned slabs_check_padding(const struct stook_cache *cache, const struct slab *slab,
-                                    char *from, const char *end)
-{
-    struct debug_finding finding = {
-        .what = DEBUG_PADDING, .done = DEBUG_RESTORED, .cache = cache, .slab = slab};
-    struct zone_change change;
-
-    if (!(debug_of(cache) & DEBUG_P) || from >= end ||
-        !zone_differs(from, (size_t)(end - from), ZONE_WORD(POISON_FRESH), &change))
-        return 0;
-    finding.at = change.at;
-    finding.changed = change.bytes;
-    finding.expected = change.expected;
-    (void)debug_report(&finding);
-    memset(change.at, POISON_FRESH, change.bytes);
-    return 1;
-}
-
-static unsigned slabs_check_ends(const struct stook_cache *cache, const struct slab *slab)
-{
-    uint64_t word = slabs_word(slab);
-    char *base = slab_base(slab);
-
-    return slabs_check_padding(cache, slab, base, slab_first(cache, slab) - zone_left(cache)) +
-           slabs_check_padding(cache, slab, slab_object(cache, slab, slab_objects(cache, word)),
-                               base + ((size_t)PAGE_SIZE << slab_order(cache, word)));
 }
 
 /* ---- a slab that stays ---------------------------------------------------------------------- */
@@ -160,7 +127,6 @@ void slabs_gone(const struct stook_cache *cache, struct slab *slab)
     tools_slab_gone(slab, (size_t)PAGE_SIZE << slab_order(cache, slabs_word(slab)));
     for (uint32_t i = 0; i < objects; i++)
         object_check_free(cache, slab, i);
-    (void)slabs_check_ends(cache, slab);
 }
 
 /* ---- links ---------------------------------------------------------------------------------- */
@@ -240,7 +206,7 @@ static size_t slabs_validate_debug(struct stook_cache *cache, struct slab *slab)
 {
     struct debug_finding finding = {.done = DEBUG_QUARANTINED, .cache = cache, .slab = slab};
     uint32_t objects = slab_objects(cache, slabs_word(slab));
-    size_t errors = slabs_check_ends(cache, slab);
+    size_t errors = 0;
     uint64_t word;
 
     for (uint32_t i = 0; i < objects; i++)

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <link.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -133,15 +134,6 @@ static const char *symbols_base(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Copies the start, which ends in its NUL. */
-static void symbols_copy(char *to, size_t room, const char *text)
-{
-    size_t length = strlen(text) < room ? strlen(text) : room - 1;
-
-    memcpy(to, text, length);
-    to[length] = '\0';
-}
-
 void symbols_find(struct symbol *symbols, unsigned n)
 {
     struct maps_entry entry;
@@ -162,8 +154,8 @@ void symbols_find(struct symbol *symbols, unsigned n)
         for (unsigned i = 0; i < n && entry.code; i++) {
             if (symbols[i].address - 1 < entry.start || symbols[i].address - 1 >= entry.end)
                 continue;
-            symbols_copy(symbols[i].module, sizeof(symbols[i].module),
-                         *entry.path ? symbols_base(entry.path) : "?");
+            (void)snprintf(symbols[i].module, sizeof(symbols[i].module), "%s",
+                           *entry.path ? symbols_base(entry.path) : "?");
             symbols[i].offset = symbols[i].address - entry.start + entry.offset;
             here++;
         }

@@ -28,7 +28,7 @@ void tools_start(void);
 /* Then: the library adds to the tool's reports (tools_report.c). */
 void tools_report_start(void);
 
-/* The rest does nothing unless a tool watches.  First: the bytes are the library's to use; they are nobody's. */
+/* The rest does nothing unless a tool watches.  First: the library may use the bytes; no code may. */
 void tools_open(const void *from, size_t n);
 void tools_close(const void *from, size_t n);
 

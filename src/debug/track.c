@@ -8,23 +8,12 @@
 #include "os/vdso.h"
 
 #include <errno.h>
-#include <string.h>
 
 static __thread uint32_t track_thread __attribute__((tls_model("initial-exec")));
 
 FIRST_TEXT void track_child(void)
 {
     track_thread = 0;
-}
-
-void track_clear(const struct stook_cache *cache, const struct slab *slab)
-{
-    uint32_t objects =
-        slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
-    uint16_t bytes = cache->layout.column[0][LAYOUT_TRACK].element;
-
-    for (uint32_t i = 0; i < objects && bytes > 0; i++)
-        memset(track_head(cache, slab, i), 0, bytes);
 }
 
 void track_set(const struct stook_cache *cache, const struct slab *slab, uint32_t index,

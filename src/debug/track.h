@@ -30,12 +30,10 @@ struct track {
 };
 _Static_assert(sizeof(struct track) == 24 && sizeof(struct track_head) == 8, "no holes");
 
-/* Bytes of the element for a cache with these flags; `sized`: its users request sizes (kmalloc, malloc). */
-static inline uint16_t track_bytes(uint32_t debug, bool sized)
+/* Bytes of the element for a cache with these flags. */
+static inline uint16_t track_bytes(uint32_t debug)
 {
-    if (debug & DEBUG_U)
-        return sizeof(struct track_head) + TRACKS * sizeof(struct track);
-    return sized && debug & DEBUG_Z ? sizeof(struct track_head) : 0;
+    return sizeof(struct track_head) + (debug & DEBUG_U ? TRACKS * sizeof(struct track) : 0);
 }
 
 /* NULL: the cache has none. */
@@ -52,9 +50,6 @@ static inline struct track *track_at(const struct stook_cache *cache, const stru
 
     return head ? (struct track *)(void *)(head + 1) + which : NULL;
 }
-
-/* Clears the elements of a new slab, whose memory may hold anything. */
-void track_clear(const struct stook_cache *cache, const struct slab *slab);
 
 /* Fills a track with this thread, CPU, time and stack.  The stack begins at the call `where` (base/where.h). */
 void track_now(struct track *track, uint64_t where);

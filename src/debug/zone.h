@@ -2,15 +2,14 @@
 /*
  * zone.h - the bytes around an object of a debug cache, and those of a free one.
  *
- *   | lead ... left | object | right ........ left | object | right ... | padding
+ *   | lead ... left | object | right ........ left | object | right ...
  *                     <- stride ----------------->
  *
  *   left zone    the bytes before an object: the end of the slab's lead, or of the previous stride
  *   right zone   from the end of the requested size to the next object's left zone
  *   poison       the bytes of a free object
- *   padding      bytes at both ends of the slab that no object uses
  *
- * A cache has zones with Z, poison and padding with P.  The values are the kernel's.
+ * A cache has zones with Z, poison with P.  The values are the kernel's.
  */
 #ifndef STOOK_DEBUG_ZONE_H
 #define STOOK_DEBUG_ZONE_H
@@ -25,7 +24,7 @@
 enum {
     ZONE_FREE = 0xbb,
     ZONE_LIVE = 0xcc,
-    POISON_FRESH = 0x5a, /* of an object that is allocated, and of padding */
+    POISON_FRESH = 0x5a, /* of an object that is allocated */
     POISON_FREE = 0x6b,
     ZONE_GAP = 16,     /* bytes at least between two objects … */
     ZONE_LEFT = 8,     /* … of which the left zone has so many at least … */

@@ -19,20 +19,14 @@
 static _Atomic uint64_t guard_mean;
 
 /* The first sample makes the pool.  A child that was forked while another thread was making it has none. */
-enum { GUARD_START_NOT, GUARD_START_NOW, GUARD_START_DONE, GUARD_START_OFF };
-static _Atomic uint32_t guard_start_state;
+static _Atomic bool guard_is_made;
 
-/* Whether there is a pool; the first who asks makes it. */
 static bool guard_is_ready(void)
 {
-    uint32_t state = atomic_load_explicit(&guard_start_state, memory_order_acquire);
-
-    if (state == GUARD_START_NOT &&
-        atomic_compare_exchange_strong(&guard_start_state, &state, GUARD_START_NOW)) {
-        state = guard_catch() && guard_map() ? GUARD_START_DONE : GUARD_START_OFF;
-        atomic_store_explicit(&guard_start_state, state, memory_order_release);
-    }
-    return state == GUARD_START_DONE;
+    if (!atomic_load_explicit(&guard_is_made, memory_order_relaxed) &&
+        !atomic_exchange(&guard_is_made, true) && guard_catch())
+        guard_map();
+    return atomic_load_explicit(&guard.bytes, memory_order_acquire) != 0;
 }
 
 /* ---- objects ---------------------------------------------------------------------------------- */
@@ -105,7 +99,7 @@ static void *guard_make(const struct stook_cache *cache, size_t size, size_t ali
     slot->cache = cache;
     slot->freed = (struct track){0};
     track_now(&slot->allocated, where);
-    atomic_store_explicit(&slot->told, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->flags, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&guard.sampled, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&guard.live, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&guard.live_bytes, size, memory_order_relaxed);
@@ -146,20 +140,16 @@ static void guard_check_zones(const struct guard_slot *slot, const char *call)
     struct zone_change change;
 
     if (zone_differs(begin, (size_t)(slot->object - begin), word, &change))
-        guard_report(slot, change.at, DEBUG_ACCEPTED, 0,
-                     "%s found %zu bytes overwritten, %td before sampled object %p of %zu bytes",
-                     call, change.bytes, slot->object - (char *)change.at, (void *)slot->object,
-                     slot->size);
+        guard_report(slot, change.at, DEBUG_ACCEPTED, 0, "%s found %zu bytes overwritten", call,
+                     change.bytes);
     if (zone_differs(end, (size_t)(guard_zone_end(slot) - end), word, &change))
-        guard_report(
-            slot, change.at, DEBUG_ACCEPTED, 0,
-            "%s found %zu bytes overwritten, %td behind the %zu bytes of sampled object %p", call,
-            change.bytes, (char *)change.at - end, slot->size, (void *)slot->object);
+        guard_report(slot, change.at, DEBUG_ACCEPTED, 0, "%s found %zu bytes overwritten", call,
+                     change.bytes);
 }
 
 static void guard_end(struct guard_slot *slot)
 {
-    bool broken = (atomic_load_explicit(&slot->told, memory_order_relaxed) & GUARD_BROKEN) != 0;
+    bool broken = (atomic_load_explicit(&slot->flags, memory_order_relaxed) & GUARD_BROKEN) != 0;
 
     track_now(&slot->freed, 0);
     if (!os_guard(guard_page(slot), guard.page))
@@ -173,19 +163,12 @@ void guard_bad_pointer(const char *call, const void *pointer)
 {
     const struct guard_slot *slot = guard_slot_of(pointer);
 
-    if (!slot || !slot->object)
-        guard_report(NULL, pointer, DEBUG_REFUSED, 0,
-                     "%s: pointer %p is in no object: it lies between sampled objects", call,
-                     pointer);
-    else if (pointer != slot->object)
-        guard_report(slot, pointer, DEBUG_REFUSED, 0,
-                     "%s: pointer %p lies %td bytes into sampled object %p of %zu bytes", call,
-                     pointer, (const char *)pointer - slot->object, (void *)slot->object,
-                     slot->size);
-    else
-        guard_report(slot, pointer, DEBUG_REFUSED, 0,
-                     "%s: sampled object %p of %zu bytes is free already", call, pointer,
-                     slot->size);
+    if (slot && !slot->object)
+        slot = NULL;
+    guard_report(slot, pointer, DEBUG_REFUSED, 0, "%s: pointer %p is %s", call, pointer,
+                 !slot                     ? "in no object"
+                 : pointer != slot->object ? "not the start of an object"
+                                           : "free already");
 }
 
 void guard_free(void *object, const char *call)
@@ -196,7 +179,7 @@ void guard_free(void *object, const char *call)
 
     if (slot && slot->object == object) {
         word = atomic_load_explicit(&slot->word, memory_order_acquire);
-        if ((word & ((1u << GUARD_STATE_BITS) - 1)) == GUARD_LIVE && guard_take(slot, word)) {
+        if (guard_state_of(word) == GUARD_LIVE && guard_take(slot, word)) {
             otel_free(object);
             guard_check_zones(slot, call);
             guard_end(slot);

@@ -37,13 +37,13 @@ enum {
 enum guard_state { GUARD_NEVER, GUARD_BUSY, GUARD_LIVE, GUARD_FREED, GUARD_OPEN };
 enum { GUARD_STATE_BITS = 3 };
 enum {
-    GUARD_TOLD = 1,   /* there was a report of a fault */
-    GUARD_BROKEN = 2, /* an adjacent page lost its protection: the slot is not used again */
+    GUARD_REPORTED = 1, /* there was a report of a fault */
+    GUARD_BROKEN = 2,   /* an adjacent page lost its protection: the slot is not used again */
 };
 
 struct guard_slot {
-    _Atomic uint64_t word; /* the change's number << GUARD_STATE_BITS | state */
-    _Atomic uint32_t told; /* GUARD_TOLD, GUARD_BROKEN: of this object */
+    _Atomic uint64_t word;  /* the change's number << GUARD_STATE_BITS | state */
+    _Atomic uint32_t flags; /* GUARD_REPORTED, GUARD_BROKEN: of this object */
     /* Of the thread that made the slot BUSY; read racily by reports. */
     uint32_t align;
     char *object;
@@ -59,7 +59,6 @@ struct guard {
     size_t page;
     struct guard_slot *slot;
     /* Atomic. */
-    _Atomic uint32_t used;    /* slots that are not NEVER, or will not be soon */
     _Atomic uint64_t changes; /* changes of state so far */
     _Atomic uint64_t sampled; /* objects that were guarded so far */
     _Atomic uint64_t live, live_bytes;
@@ -73,10 +72,14 @@ static inline bool guard_covers(const void *pointer)
            atomic_load_explicit(&guard.bytes, memory_order_relaxed);
 }
 
+static inline enum guard_state guard_state_of(uint64_t word)
+{
+    return (enum guard_state)(word & ((1u << GUARD_STATE_BITS) - 1));
+}
+
 static inline enum guard_state guard_state(const struct guard_slot *slot)
 {
-    return (enum guard_state)(atomic_load_explicit(&slot->word, memory_order_acquire) &
-                              ((1u << GUARD_STATE_BITS) - 1));
+    return guard_state_of(atomic_load_explicit(&slot->word, memory_order_acquire));
 }
 
 static inline char *guard_page(const struct guard_slot *slot)

@@ -21,22 +21,30 @@
 #include <stdio.h>
 #include <ucontext.h>
 
-enum guard_what { GUARD_BEHIND, GUARD_BEFORE, GUARD_FREED_ONE };
-
 static struct sigaction guard_before; /* constant once the handler is installed */
 
 void guard_report(const struct guard_slot *slot, const void *at, enum debug_done done,
                   uint64_t where, const char *format, ...)
 {
     struct debug_finding finding = {.what = DEBUG_GUARD, .done = done, .at = at, .where = where};
-    char text[256];
+    char said[128], text[256];
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args);
+    (void)vsnprintf(said, sizeof(said), format, args);
     va_end(args);
+    (void)snprintf(text, sizeof(text), "%s, between sampled objects", said);
     finding.text = text;
     if (slot) {
+        ptrdiff_t into = (const char *)at - slot->object, behind = into - (ptrdiff_t)slot->size;
+        (void)snprintf(text, sizeof(text), "%s, %td bytes %s sampled object %p of %zu bytes", said,
+                       into < 0      ? -into
+                       : behind >= 0 ? behind
+                                     : into,
+                       into < 0      ? "before"
+                       : behind >= 0 ? "behind"
+                                     : "into",
+                       (void *)slot->object, slot->size);
         finding.cache = slot->cache;
         finding.object = slot->object;
         finding.size = finding.requested = slot->size;
@@ -72,7 +80,7 @@ static uint64_t guard_code(const ucontext_t *context)
 }
 
 /* Which of two objects an access to the page between them is nearer to. */
-static struct guard_slot *guard_nearest(const char *at, enum guard_what *what)
+static struct guard_slot *guard_nearest(const char *at)
 {
     size_t between = ((uintptr_t)at - guard.base) / guard.page / 2;
     struct guard_slot *left = between > 0 ? &guard.slot[between - 1] : NULL;
@@ -89,31 +97,19 @@ static struct guard_slot *guard_nearest(const char *at, enum guard_what *what)
         else if (at - (left->object + left->size) < right->object - at)
             right = NULL;
     }
-    *what = right ? GUARD_BEFORE : GUARD_BEHIND;
     return right ? right : left;
 }
 
-static void guard_say_fault(const struct guard_slot *slot, const void *at, enum guard_what what,
-                            enum debug_done done, const ucontext_t *context)
+static void guard_say_fault(const struct guard_slot *slot, const void *at, enum debug_done done,
+                            const ucontext_t *context)
 {
-    uint64_t where = where_address((const void *)(uintptr_t)guard_code(context));
-    const char *access = guard_access(context);
+    const char *kind = guard_slot_of(at)                 ? "use after free: "
+                       : !slot                           ? ""
+                       : (const char *)at < slot->object ? "underflow: "
+                                                         : "overflow: ";
 
-    if (!slot)
-        guard_report(NULL, at, done, where, "%s at %p, between sampled objects", access, at);
-    else if (what == GUARD_FREED_ONE)
-        guard_report(slot, at, done, where,
-                     "use after free: %s at %p, %td bytes into sampled object %p of %zu bytes",
-                     access, at, (const char *)at - slot->object, (void *)slot->object, slot->size);
-    else if (what == GUARD_BEFORE)
-        guard_report(slot, at, done, where,
-                     "underflow: %s at %p, %td bytes before sampled object %p of %zu bytes", access,
-                     at, slot->object - (const char *)at, (void *)slot->object, slot->size);
-    else
-        guard_report(slot, at, done, where,
-                     "overflow: %s at %p, %td bytes behind the %zu bytes of sampled object %p",
-                     access, at, (const char *)at - slot->object - (ptrdiff_t)slot->size,
-                     slot->size, (void *)slot->object);
+    guard_report(slot, at, done, where_address((const void *)(uintptr_t)guard_code(context)),
+                 "%s%s at %p", kind, guard_access(context), at);
 }
 
 /* The access is made again, of a page that may be used from now on; false: the kernel refuses. */
@@ -123,7 +119,7 @@ static bool guard_give_in(struct guard_slot *slot, const void *at)
     uint64_t word;
 
     if (slot)
-        atomic_fetch_or_explicit(&slot->told, GUARD_BROKEN, memory_order_relaxed);
+        atomic_fetch_or_explicit(&slot->flags, GUARD_BROKEN, memory_order_relaxed);
     if (guard_slot_of(at)) {
         slot = guard_slot_of(at);
         word = atomic_load_explicit(&slot->word, memory_order_acquire);
@@ -137,17 +133,16 @@ static bool guard_give_in(struct guard_slot *slot, const void *at)
 static bool guard_fault(const siginfo_t *info, const ucontext_t *context)
 {
     struct guard_slot *slot = guard_slot_of(info->si_addr);
-    enum guard_what what = GUARD_FREED_ONE;
     bool goes_on;
 
     if (!slot)
-        slot = guard_nearest(info->si_addr, &what);
+        slot = guard_nearest(info->si_addr);
     else if (!slot->object)
         slot = NULL;
     goes_on = debug_goes_on(slot ? slot->cache : NULL);
-    if (!slot ||
-        !(atomic_fetch_or_explicit(&slot->told, GUARD_TOLD, memory_order_relaxed) & GUARD_TOLD))
-        guard_say_fault(slot, info->si_addr, what, goes_on ? DEBUG_OPENED : DEBUG_PASSED, context);
+    if (!slot || !(atomic_fetch_or_explicit(&slot->flags, GUARD_REPORTED, memory_order_relaxed) &
+                   GUARD_REPORTED))
+        guard_say_fault(slot, info->si_addr, goes_on ? DEBUG_OPENED : DEBUG_PASSED, context);
     return goes_on && guard_give_in(slot, info->si_addr);
 }
 

@@ -8,7 +8,7 @@
 #include "base/finding.h"
 #include "guard/guard.h"
 
-/* Reports what `format` says of a slot's object, or, for NULL, of no object.  Returns if the program goes on. */
+/* Reports what `format` says, and where `at` lies: by a slot's object, or, for NULL, by none.  Returns if the program goes on. */
 void guard_report(const struct guard_slot *slot, const void *at, enum debug_done done,
                   uint64_t where, const char *format, ...) __attribute__((format(printf, 5, 6)));
 

@@ -6,7 +6,7 @@
 
 struct guard guard;
 
-bool guard_map(void)
+void guard_map(void)
 {
     size_t page = os_page_size(), bytes = (2 * GUARD_SLOTS + 1) * page;
     struct guard_slot *slot = os_map(GUARD_SLOTS * sizeof(*slot));
@@ -15,13 +15,12 @@ bool guard_map(void)
     if (!pool) {
         if (slot)
             os_unmap(slot, GUARD_SLOTS * sizeof(*slot));
-        return false;
+        return;
     }
     guard.base = (uintptr_t)pool;
     guard.page = page;
     guard.slot = slot;
     atomic_store_explicit(&guard.bytes, bytes, memory_order_release);
-    return true;
 }
 
 static uint64_t guard_word(enum guard_state state)
@@ -45,20 +44,16 @@ bool guard_take(struct guard_slot *slot, uint64_t word)
 
 struct guard_slot *guard_find(void)
 {
-    uint32_t used = atomic_load_explicit(&guard.used, memory_order_relaxed);
     struct guard_slot *oldest;
     uint64_t least;
 
-    while (used < GUARD_SLOTS)
-        if (atomic_compare_exchange_weak_explicit(&guard.used, &used, used + 1,
-                                                  memory_order_relaxed, memory_order_relaxed))
-            return guard_take(&guard.slot[used], GUARD_NEVER) ? &guard.slot[used] : NULL;
     do {
         oldest = NULL;
         least = UINT64_MAX;
         for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
             uint64_t word = atomic_load_explicit(&guard.slot[i].word, memory_order_relaxed);
-            if ((word & ((1u << GUARD_STATE_BITS) - 1)) == GUARD_FREED && word < least) {
+            enum guard_state state = guard_state_of(word);
+            if ((state == GUARD_NEVER || state == GUARD_FREED) && word < least) {
                 oldest = &guard.slot[i];
                 least = word;
             }

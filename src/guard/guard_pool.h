@@ -7,8 +7,8 @@
 
 #include "guard/guard.h"
 
-/* Makes the pool, once; false: there is no address space. */
-bool guard_map(void);
+/* Makes the pool, once; without address space there is none. */
+void guard_map(void);
 
 /* BUSY, the caller's: a slot that was never used, else the one that was freed first.  NULL: all are in use. */
 struct guard_slot *guard_find(void);

@@ -62,6 +62,15 @@ static _Atomic uint16_t *quarantine_word(const struct stook_cache *cache, const 
     return (_Atomic uint16_t *)column_at(cache, slab, LAYOUT_TRACK, index);
 }
 
+/* The word of an object of this cache. */
+static uint16_t quarantine_load(const struct stook_cache *cache, const void *object)
+{
+    uint32_t index;
+    const struct slab *slab = slab_find(cache, object, &index);
+
+    return atomic_load_explicit(quarantine_word(cache, slab, index), memory_order_relaxed);
+}
+
 static enum quarantine_state quarantine_state(uint16_t word)
 {
     return (enum quarantine_state)(word & (QUARANTINE_STATES - 1));
@@ -111,15 +120,9 @@ static long quarantine_spare(const struct stook_cache *cache, size_t size)
 
 size_t quarantine_usable(const struct stook_cache *cache, const void *object)
 {
-    uint32_t index;
-    const struct slab *slab;
-
     if (!(cache->flags & STOOK_CACHE_QUARANTINE))
         return slab_usable(cache);
-    slab = slab_find(cache, object, &index);
-    return cache->layout.room -
-           atomic_load_explicit(quarantine_word(cache, slab, index), memory_order_relaxed) /
-               QUARANTINE_STATES;
+    return cache->layout.room - quarantine_load(cache, object) / QUARANTINE_STATES;
 }
 
 void quarantine_resize(const struct stook_cache *cache, void *object, size_t size)
@@ -134,17 +137,6 @@ void quarantine_resize(const struct stook_cache *cache, void *object, size_t siz
 static enum quarantine_state quarantine_unused(const struct stook_cache *cache)
 {
     return canary_fills(cache) ? QUARANTINE_CLEAN : QUARANTINE_FREE;
-}
-
-/* The state of a free object that no other thread can reach. */
-static enum quarantine_state quarantine_state_of(const struct stook_cache *cache,
-                                                 const void *object)
-{
-    uint32_t index;
-    const struct slab *slab = slab_find(cache, object, &index);
-
-    return quarantine_state(
-        atomic_load_explicit(quarantine_word(cache, slab, index), memory_order_relaxed));
 }
 
 static bool quarantine_give(const struct stook_cache *cache, void *object,
@@ -165,7 +157,7 @@ static bool quarantine_take_as(const struct stook_cache *cache, void *object, en
 
     if (!(cache->flags & STOOK_CACHE_QUARANTINE))
         return true;
-    had = quarantine_state_of(cache, object);
+    had = quarantine_state(quarantine_load(cache, object));
     if (had == QUARANTINE_CLEAN && !canary_check_filling(cache, object, done) &&
         done == DEBUG_QUARANTINED) {
         (void)quarantine_move(cache, object, QUARANTINE_CLEAN, QUARANTINE_LOST);

@@ -51,8 +51,8 @@ struct tag_text {
 struct tag_counts *tag_chunks[TAG_CHUNKS];
 
 static struct {
-    _Atomic uint32_t made;  /* numbers given */
-    _Atomic uint32_t spare; /* an unused number, or 0 */
+    _Atomic uint32_t
+        made; /* numbers given; one whose thread lost the race for its key is not used */
     struct tag_entry near[1 << TAG_NEAR_BITS];
     _Atomic(struct tag_entry *) far;
     _Atomic(struct tag_text *) text;
@@ -119,81 +119,57 @@ static const char *tag_file_copy(const char *file)
 
 static bool tag_is_full(void)
 {
-    return atomic_load_explicit(&tags.made, memory_order_relaxed) >= STOOK_TAGS_MAX &&
-           atomic_load_explicit(&tags.spare, memory_order_relaxed) == 0;
-}
-
-static void tag_number_return(uint32_t number)
-{
-    uint32_t none = 0;
-
-    /* Where there is a spare one already this number is never used. */
-    atomic_compare_exchange_strong_explicit(&tags.spare, &none, number, memory_order_release,
-                                            memory_order_relaxed);
+    return atomic_load_explicit(&tags.made, memory_order_relaxed) >= STOOK_TAGS_MAX;
 }
 
 /* A number whose record is the caller's; 0: there are no more, or no memory. */
 static uint32_t tag_number_take(void)
 {
-    uint32_t number = 0;
+    uint32_t number = atomic_load_explicit(&tags.made, memory_order_relaxed);
 
-    if (atomic_load_explicit(&tags.spare, memory_order_relaxed) != 0)
-        number = atomic_exchange_explicit(&tags.spare, 0, memory_order_acquire);
-    if (number == 0) {
-        number = atomic_load_explicit(&tags.made, memory_order_relaxed);
-        do
-            if (number >= STOOK_TAGS_MAX)
-                return 0;
-        while (!atomic_compare_exchange_weak_explicit(&tags.made, &number, number + 1,
-                                                      memory_order_relaxed, memory_order_relaxed));
-        number++;
-    }
-    if (tag_record_of(number) ||
-        tag_map(&tag_chunks[number >> TAG_CHUNK_SHIFT], NULL, rows_size(ROWS_LARGE) + TAG_ROW))
-        return number;
-    tag_number_return(number);
-    return 0;
+    do
+        if (number >= STOOK_TAGS_MAX ||
+            (!tag_record_of(number + 1) && !tag_map(&tag_chunks[(number + 1) >> TAG_CHUNK_SHIFT],
+                                                    NULL, rows_size(ROWS_LARGE) + TAG_ROW)))
+            return 0;
+    while (!atomic_compare_exchange_weak_explicit(&tags.made, &number, number + 1,
+                                                  memory_order_relaxed, memory_order_relaxed));
+    return number + 1;
 }
 
-static bool tag_fill_site(struct tag_record *record, const struct stook_site *site)
+/* False: out of memory. */
+static bool tag_fill(struct tag_record *record, const struct tag_key *key)
 {
-    const char *function = site->function ? site->function : "?";
+    const struct stook_site *site = key->site;
+    const char *function = site && site->function ? site->function : "?";
 
-    record->value = site->line;
+    record->value = site ? site->line : key->key;
+    if (!site)
+        return true;
     record->file = tag_file_copy(site->file ? site->file : "?");
     record->function = tag_text_copy(function, strnlen(function, STOOK_TAG_NAME_MAX));
     return record->file && record->function;
-}
-
-static bool tag_fill(struct tag_record *record, const struct tag_key *key)
-{
-    if (key->kind == TAG_SITE)
-        return tag_fill_site(record, key->site);
-    record->value = key->key;
-    return true;
 }
 
 /* The number of a claimed entry: of the first thread that completes a record for it. */
 static __attribute__((noinline, cold)) uint32_t tag_number_make(struct tag_entry *entry,
                                                                 const struct tag_key *key)
 {
-    uint32_t number = tag_number_take(), none = 0;
-    struct tag_record *record = tag_record_of(number);
+    struct tag_record filled = {0}, *record;
+    uint32_t number, none = 0;
 
-    if (number == 0)
+    if (!tag_fill(&filled, key) || (number = tag_number_take()) == 0)
         return 0;
-    atomic_store_explicit(&record->kind, 0, memory_order_relaxed);
-    if (!tag_fill(record, key)) {
-        tag_number_return(number);
-        return 0;
-    }
+    record = tag_record_of(number);
+    record->file = filled.file;
+    record->function = filled.function;
+    record->value = filled.value;
     atomic_store_explicit(&record->kind, key->kind, memory_order_release);
     /* Pairs with the acquire of a thread that finds the number. */
-    if (atomic_compare_exchange_strong_explicit(&entry->number, &none, number, memory_order_acq_rel,
-                                                memory_order_acquire))
-        return number;
-    tag_number_return(number);
-    return none;
+    return atomic_compare_exchange_strong_explicit(&entry->number, &none, number,
+                                                   memory_order_acq_rel, memory_order_acquire)
+               ? number
+               : none;
 }
 
 /* ---- from a key to its number ---------------------------------------------------------------- */

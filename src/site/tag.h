@@ -38,7 +38,7 @@ enum tag_kind { TAG_SITE = 1, TAG_ADDRESS };
 
 /*
  * The record of a site.  The thread that makes the number writes it before it publishes the number.  A thread
- * that loses the race for its key keeps the number for the next key.  Other threads read a record only once
+ * that loses the race for its key leaves its number unused.  Other threads read a record only once
  * its tag has counts, and then it never changes.
  */
 struct tag_record {
@@ -73,7 +73,7 @@ uint32_t tag_of_address(const void *address);
 unsigned tag_stack_walk(const void *address, uint64_t *frames, unsigned most);
 
 /* The pages at *place, of `size` bytes: fresh ones if it is NULL, or those that another thread has installed first.  NULL:
- * out of memory.  `old`: what the caller found there, and replaces. */
+ * out of memory.  `old`: the value that the caller found there, and replaces. */
 void *tag_map(void *place, void *old, size_t size);
 
 /* Those of CPU 0. */

@@ -12,9 +12,12 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <ucontext.h>
 
 enum {
     UNWIND_BUCKET = 4,     /* rules of a line of the CPU's cache */
@@ -28,6 +31,19 @@ enum {
         64 << 20, /* and below which the kernel maps nothing by itself: half of its gap */
     UNWIND_STACK_MOST = 1 << 30,
     UNWIND_RECORD_ABOVE = 1 << 20, /* from a thread's record to the end of its memory, at most */
+#if defined(__x86_64__) /* from a handler's caller's stack pointer on; the kernel's layout */
+    UNWIND_CONTEXT = 0,
+    UNWIND_CONTEXT_IP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]),
+    UNWIND_CONTEXT_SP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]),
+    UNWIND_CONTEXT_FP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RBP]),
+    UNWIND_CONTEXT_LINK = UNWIND_CONTEXT_IP,
+#else
+    UNWIND_CONTEXT = sizeof(siginfo_t),
+    UNWIND_CONTEXT_IP = offsetof(ucontext_t, uc_mcontext.pc),
+    UNWIND_CONTEXT_SP = offsetof(ucontext_t, uc_mcontext.sp),
+    UNWIND_CONTEXT_FP = offsetof(ucontext_t, uc_mcontext.regs[29]),
+    UNWIND_CONTEXT_LINK = offsetof(ucontext_t, uc_mcontext.regs[30]),
+#endif
 };
 #define UNWIND_MIX 0x9e3779b97f4a7c15u
 #if !defined(__GLIBC__) /* the mapping, its size, the stack's end, its size */
@@ -242,6 +258,27 @@ static const struct unwind_file *unwind_file(struct unwind_walk *walk, uint64_t 
     return file;
 }
 
+/* Handlers return to the kernel's own file, which has no tables on aarch64: mov x8, #139; svc #0. */
+static bool unwind_is_return_of_handler(uint64_t address)
+{
+#if defined(__aarch64__)
+    static const uint32_t code[] = {0xd2801168, 0xd4000001};
+    uint64_t at = getauxval(AT_SYSINFO_EHDR);
+    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)(uintptr_t)at; // NOLINT
+    struct unwind_file file = {.bias = at};
+
+    if (!header)
+        return false;
+    unwind_file_span(&file, (const ElfW(Phdr) *)(uintptr_t)(at + header->e_phoff), // NOLINT
+                     header->e_phnum);
+    return address >= file.start && address < file.end && file.end - address >= sizeof(code) &&
+           memcmp((const void *)(uintptr_t)address, code, sizeof(code)) == 0; // NOLINT
+#else
+    (void)address;
+    return false;
+#endif
+}
+
 /* The rule of the frame that a call returns to at `address`. */
 static uint64_t unwind_rule(struct unwind_walk *walk, uint64_t address)
 {
@@ -249,7 +286,7 @@ static uint64_t unwind_rule(struct unwind_walk *walk, uint64_t address)
     uint64_t rule;
 
     if (!file)
-        return UNWIND_UNKNOWN;
+        return unwind_is_return_of_handler(address) ? UNWIND_SIGNAL : UNWIND_UNKNOWN;
     if (file->id == 0)
         return unwind_rules_find(&file->tables, address - 1);
     rule = unwind_get(address ^ file->id);
@@ -357,7 +394,13 @@ static bool unwind_step(const struct unwind_walk *walk, uint64_t rule, struct un
             return false;
         from = cfa;
     }
-    if (cfa <= frame->sp || !unwind_read(walk, from + (uint64_t)unwind_return_at(rule), &frame->ip))
+    if (cfa < frame->sp || (cfa == frame->sp && !frame->interrupted))
+        return false;
+    if (rule & UNWIND_LINK) {
+        if (!frame->interrupted)
+            return false;
+        frame->ip = frame->link;
+    } else if (!unwind_read(walk, from + (uint64_t)unwind_return_at(rule), &frame->ip))
         return false;
     if (unwind_fp(rule) != UNWIND_FP_SAME &&
         !unwind_read(walk,
@@ -369,7 +412,21 @@ static bool unwind_step(const struct unwind_walk *walk, uint64_t rule, struct un
         frame->ip = unwind_unsigned(frame->ip);
     frame->sp = cfa;
     frame->fp = fp;
+    frame->interrupted = false;
     return true;
+}
+
+/* To the frame that a signal interrupted, which may have another stack. */
+static bool unwind_step_signal(struct unwind_walk *walk, struct unwind_frame *frame)
+{
+    uint64_t context = frame->sp + UNWIND_CONTEXT;
+
+    frame->interrupted = true;
+    return unwind_read(walk, context + UNWIND_CONTEXT_IP, &frame->ip) &&
+           unwind_read(walk, context + UNWIND_CONTEXT_FP, &frame->fp) &&
+           unwind_read(walk, context + UNWIND_CONTEXT_LINK, &frame->link) &&
+           unwind_read(walk, context + UNWIND_CONTEXT_SP, &frame->sp) &&
+           unwind_bounds(walk, frame->sp);
 }
 
 bool unwind_walk(struct unwind_frame frame, bool (*visit)(uint64_t address, void *arg), void *arg)
@@ -380,11 +437,20 @@ bool unwind_walk(struct unwind_frame frame, bool (*visit)(uint64_t address, void
     if (!unwind_bounds(&walk, frame.sp))
         return false;
     while (frame.ip != 0 && visit(frame.ip, arg)) {
-        uint64_t rule = unwind_rule(&walk, frame.ip);
-        if (unwind_kind(rule) == UNWIND_END)
-            return true;
-        if (unwind_kind(rule) == UNWIND_UNKNOWN || !unwind_step(&walk, rule, &frame))
+        uint64_t rule = unwind_rule(&walk, frame.ip + (frame.interrupted ? 1 : 0));
+        switch (unwind_kind(rule)) {
+        case UNWIND_UNKNOWN:
             return false;
+        case UNWIND_END:
+            return true;
+        case UNWIND_SIGNAL:
+            if (!unwind_step_signal(&walk, &frame))
+                return false;
+            break;
+        default:
+            if (!unwind_step(&walk, rule, &frame))
+                return false;
+        }
     }
     return true;
 }

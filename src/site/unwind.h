@@ -7,8 +7,6 @@
  * registers.  A profile needs three: the address, the stack pointer and the frame pointer.  So unwind_rules.c runs
  * the program once for each address, and unwind.c keeps what came out.
  *
- * A walk ends where a handler returns to: of a frame that was interrupted a rule would have to say more.
- *
  * What the words of a rule cannot say is UNWIND_UNKNOWN: expressions but for those of realigned stacks, addresses in no
  * file, files without .eh_frame_hdr (ld makes none for -static unless --eh-frame-hdr is given).  The walk ends there.
  * The compiler's unwinder is asked for nothing: it allocates under a lock of its own, so a walk within that allocation
@@ -35,7 +33,8 @@
  *   bits 0-2    enum unwind_kind
  *   bits 3-4    enum unwind_fp
  *   bit 5       the return address is signed (aarch64)
- *   bit 6       offsets are from the CFA's register instead of the CFA: those of large frames on aarch64, which has
+ *   bit 6       the return address is still in its register (aarch64)
+ *   bit 7       offsets are from the CFA's register instead of the CFA: those of large frames on aarch64, which has
  *               both at the frame's lower end
  *   bits 8-23   the frame pointer's offset / 8
  *   bits 24-39  the return address's offset from the CFA / 8
@@ -49,13 +48,14 @@ enum unwind_kind {
     UNWIND_SP,     /* CFA = stack pointer + offset */
     UNWIND_FP,     /* CFA = frame pointer + offset */
     UNWIND_FP_MEM, /* CFA = what lies at frame pointer + offset */
+    UNWIND_SIGNAL, /* what a handler returns to: the kernel saved the registers (the guard's reports of faults) */
 };
 enum unwind_fp {
     UNWIND_FP_SAME,
     UNWIND_FP_CFA, /* the caller's is saved at CFA + offset, */
     UNWIND_FP_FP,  /* or at frame pointer + offset */
 };
-enum { UNWIND_SIGNED = 1 << 5, UNWIND_LOW = 1 << 6 };
+enum { UNWIND_SIGNED = 1 << 5, UNWIND_LINK = 1 << 6, UNWIND_LOW = 1 << 7 };
 
 static inline enum unwind_kind unwind_kind(uint64_t rule)
 {
@@ -94,6 +94,8 @@ uint64_t unwind_rules_find(const struct unwind_tables *tables, uint64_t pc);
 /* Where a frame stands. */
 struct unwind_frame {
     uint64_t ip, sp, fp;
+    uint64_t link;    /* aarch64: the register of return addresses, if the frame was interrupted */
+    bool interrupted; /* by a signal: ip is the next instruction, not what a call returns to */
 };
 
 /* Frame of the function that this is in. */

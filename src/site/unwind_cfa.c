@@ -18,11 +18,18 @@
     X(OFFSET, "UT")                                                                                \
     X(RESTORE, "U")                                                                                \
     X(UNDEFINED, "U")                                                                              \
-    X(SAME_VALUE, "U") X(REGISTER, "UU") X(REMEMBER_STATE, "-") X(RESTORE_STATE, "-")              \
-        X(DEF_CFA, "UU") X(DEF_CFA_REGISTER, "U") X(DEF_CFA_OFFSET, "U")                           \
-            X(DEF_CFA_EXPRESSION, "B") X(EXPRESSION, "UB") X(OFFSET_SF, "US") X(DEF_CFA_SF, "US")  \
-                X(DEF_CFA_OFFSET_SF, "S") X(VAL_OFFSET, "UU") X(VAL_OFFSET_SF, "US")               \
-                    X(VAL_EXPRESSION, "UB")
+    X(SAME_VALUE, "U")                                                                             \
+    X(REGISTER, "UU")                                                                              \
+    X(REMEMBER_STATE, "-")                                                                         \
+    X(RESTORE_STATE, "-")                                                                          \
+    X(DEF_CFA, "UU")                                                                               \
+    X(DEF_CFA_REGISTER, "U")                                                                       \
+    X(DEF_CFA_OFFSET, "U")                                                                         \
+    X(DEF_CFA_EXPRESSION, "B")                                                                     \
+    X(EXPRESSION, "UB")                                                                            \
+    X(OFFSET_SF, "US")                                                                             \
+    X(DEF_CFA_SF, "US")                                                                            \
+    X(DEF_CFA_OFFSET_SF, "S") X(VAL_OFFSET, "UU") X(VAL_OFFSET_SF, "US") X(VAL_EXPRESSION, "UB")
 
 #define X(name, operands) CFA_##name,
 enum { CFA_INSTRUCTIONS(X) CFA_NEGATE_RA_STATE = 0x2d, CFA_ARGS_SIZE, CFA_CODES };

@@ -43,7 +43,7 @@ struct unwind_common {
     uint64_t code_align;
     int64_t data_align;
     unsigned encoding;
-    bool augmented;
+    bool augmented, signal;
     struct bytes program;
 };
 

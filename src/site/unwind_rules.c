@@ -74,6 +74,7 @@ static bool rules_common(const struct unwind_tables *tables, uint64_t address,
         entry.bad || (version != 1 && version != 3) || common->code_align == 0)
         return false;
     common->encoding = PE_ABSPTR;
+    common->signal = false;
     common->augmented = *letters == 'z';
     if (common->augmented) {
         data = bytes_take(&entry, bytes_uleb(&entry));
@@ -87,7 +88,9 @@ static bool rules_common(const struct unwind_tables *tables, uint64_t address,
                 (void)bytes_pointer(&data, encoding & 0x1f);
                 if ((encoding & PE_ALIGNED) == PE_ALIGNED)
                     return false;
-            } else if (!(REGISTERS_LINK && *letters == 'B')) /* S: what a handler returns to */
+            } else if (*letters == 'S')
+                common->signal = true;
+            else if (!(REGISTERS_LINK && *letters == 'B'))
                 return false;
         }
         if (data.bad)
@@ -165,7 +168,8 @@ static uint64_t rules_pack(const struct unwind_state *state)
     enum unwind_fp fp = state->fp.kind == PLACE_CFA  ? UNWIND_FP_CFA
                         : state->fp.kind == PLACE_FP ? UNWIND_FP_FP
                                                      : UNWIND_FP_SAME;
-    bool low = kind != UNWIND_FP_MEM && !rules_packs(ra, 16);
+    bool link = REGISTERS_LINK && state->ra.kind == PLACE_SAME,
+         low = kind != UNWIND_FP_MEM && !link && !rules_packs(ra, 16);
 
     if (low) {
         ra += state->cfa_offset;
@@ -174,13 +178,14 @@ static uint64_t rules_pack(const struct unwind_state *state)
 
     if (state->ra.kind == PLACE_UNDEFINED)
         return UNWIND_END;
-    if (state->cfa_unknown || state->ra.kind != PLACE_CFA || state->sp.kind != PLACE_SAME ||
-        state->fp.kind == PLACE_UNKNOWN ||
+    if (state->cfa_unknown || (state->ra.kind != PLACE_CFA && !link) ||
+        state->sp.kind != PLACE_SAME || state->fp.kind == PLACE_UNKNOWN ||
         (kind == UNWIND_FP && state->cfa_register != REGISTER_FP) ||
         !rules_packs(state->cfa_offset, 24) || !rules_packs(ra, 16) || !rules_packs(fp_at, 16))
         return UNWIND_UNKNOWN;
     return (uint64_t)kind | (uint64_t)fp << 3 |
            (state->is_signed ? (uint64_t)UNWIND_SIGNED : (uint64_t)0) |
+           (link ? (uint64_t)UNWIND_LINK : (uint64_t)0) |
            (low ? (uint64_t)UNWIND_LOW : (uint64_t)0) | (uint64_t)(uint16_t)(fp_at / 8) << 8 |
            (uint64_t)(uint16_t)(ra / 8) << 24 | (uint64_t)(state->cfa_offset / 8) << 40;
 }
@@ -207,6 +212,8 @@ uint64_t unwind_rules_find(const struct unwind_tables *tables, uint64_t pc)
         return UNWIND_UNKNOWN;
     if (pc - begin >= size)
         return UNWIND_END;
+    if (common.signal)
+        return UNWIND_SIGNAL;
     if (!unwind_cfa_run(common.program, UINT64_MAX, &common, &first, &first))
         return UNWIND_UNKNOWN;
     state = first;

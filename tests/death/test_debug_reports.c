@@ -81,11 +81,6 @@ static struct debug_finding finding_of(enum debug_what what)
         f.what = what;
         overwrite(&f, 38, "xy", POISON_FREE);
         break;
-    case DEBUG_PADDING:
-        f.object = slab_object(f.cache, f.slab, slab_objects(f.cache, f.slab->state));
-        overwrite(&f, 0, "pad", POISON_FRESH);
-        f.object = NULL;
-        break;
     case DEBUG_LINK:
         f.value = 0x7777;
         f.objects = slab_objects(f.cache, f.slab->state);
@@ -145,7 +140,7 @@ static struct debug_finding finding_of(enum debug_what what)
 /* Restores what was written, so that nothing else finds it. */
 static void restore(const struct debug_finding *f)
 {
-    if (f->what <= DEBUG_PADDING)
+    if (f->what <= DEBUG_POISON)
         memset((void *)(uintptr_t)f->at, f->expected, f->changed);
 }
 

@@ -287,7 +287,7 @@ static int continued(void *unused)
 TEST(test_continued)
 {
     static const char *const says[] = {"overflow: ", "use after free: ", "is free already",
-                                       " lies 8 bytes into"};
+                                       "is not the start of an object, 8 bytes into"};
     struct child child;
     const char *at = child.error;
 
