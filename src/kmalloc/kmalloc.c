@@ -205,8 +205,9 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where,
 
 /* ---- take ----------------------------------------------------------------------------------- */
 
-void *stook_kmalloc_cached(struct stook_cache *cache, size_t size, unsigned flags, uint64_t where,
-                           uint32_t owner)
+/* An object of a cache of a class, of which `size` bytes are asked for. */
+static void *kmalloc_cached(struct stook_cache *cache, size_t size, unsigned flags, uint64_t where,
+                            uint32_t owner)
 {
     struct debug_asks before;
     void *object;
@@ -241,7 +242,7 @@ static void *kmalloc_once(struct kmalloc_set *set, size_t size, unsigned flags, 
               (object = sampled_alloc(cache, size, 1, where, flags & STOOK_ZERO)) != NULL) ||
              (alloc_is_fast(flags) && (object = sampled_pop(cache)) != NULL)))
             return object;
-        object = stook_kmalloc_cached(cache, size, flags, where, owner);
+        object = kmalloc_cached(cache, size, flags, where, owner);
         if (object && set != &kmalloc_plain) /* it stays apart from others: in no shadow cache */
             sampled_count(cache, where);
     }
