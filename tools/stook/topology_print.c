@@ -105,25 +105,34 @@ static unsigned print_distance(const struct topology *t, unsigned a, unsigned b)
                                 : d;
 }
 
+static bool print_is_far(const struct topology *t, uint64_t nodes, unsigned a, unsigned b,
+                         unsigned d)
+{
+    return b < t->nodes && (nodes >> b & 1) && print_distance(t, a, b) == d;
+}
+
 /* Of the first node, one rule for all nodes behind it that are equally far. */
 static void print_distances_of(struct print *p, const struct topology *t, uint64_t nodes,
                                unsigned a)
 {
     for (unsigned b = a + 1; b < t->nodes; b++) {
         unsigned d = print_distance(t, a, b), same = a + 1;
-        const char *comma = "";
         if (!(nodes >> b & 1))
             continue;
-        while (!(nodes >> same & 1) || print_distance(t, a, same) != d)
+        while (!print_is_far(t, nodes, a, same, d))
             same++;
         if (same < b) /* said with the first of that distance */
             continue;
         print_add(p, " distance:%u/", a);
-        for (; same < t->nodes; same++)
-            if ((nodes >> same & 1) && print_distance(t, a, same) == d) {
-                print_add(p, "%s%u", comma, same);
-                comma = ",";
-            }
+        for (const char *comma = ""; same < t->nodes; same++) {
+            unsigned first = same;
+            if (!print_is_far(t, nodes, a, same, d))
+                continue;
+            while (print_is_far(t, nodes, a, same + 1, d))
+                same++;
+            print_add(p, same > first ? "%s%u-%u" : "%s%u", comma, first, same);
+            comma = ",";
+        }
         print_add(p, "=%u", d);
     }
 }
