@@ -62,9 +62,9 @@ static void profile_sums(struct writer *w)
     }
     for (unsigned i = 1, end = stats_caches(); i < end; i++)
         if (stats_read_cache(i, &row) && !row.internal)
-            sum.bytes.in_use += row.active * row.stride;
+            sum.in_use += row.active * row.stride;
     large_count(&objects, &large);
-    writer_key(w, "in_use_bytes", sum.bytes.in_use + large, ",\n ");
+    writer_key(w, "in_use_bytes", sum.in_use + large, ",\n ");
 }
 
 int stook_profile_write(int fd)
