@@ -68,8 +68,8 @@ void rcu_batch_init(struct sheaf *sheaf, uint32_t capacity, uint32_t node);
 
 /* Pushes a full sheaf onto the stack; only moves pointers. */
 void rcu_full_push(struct sheaf *sheaf);
-/* Passes the stack's sheaves to ops.call, which calls `done` for each after a grace period.  Outside the library. */
-void rcu_submit(void (*done)(struct stook_rcu_head *head));
+/* Takes the whole stack.  Between rcu_pass_begin() and rcu_pass_end(). */
+struct sheaf *rcu_full_pop_all(void);
 
 /* Counts this thread as a mover, from before it takes deferred objects until they are at the next station.
  * rcu_pass_begin() returns the side that it was counted on. */
