@@ -113,7 +113,7 @@ void *stook_kmalloc_array(size_t n, size_t size, unsigned flags)
 
 /* ---- change --------------------------------------------------------------------------------- */
 
-/* From whole pages to whole pages, without a copy; NULL: not to be had so. */
+/* From whole pages to whole pages, without a copy; NULL: that is not possible. */
 static void *krealloc_pages(void *object, size_t size, const void *from)
 {
     if (stook_private_large_resize(object, size, from))
