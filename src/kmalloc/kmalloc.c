@@ -89,7 +89,7 @@ bool kmalloc_fill_set(struct kmalloc_set *set, const char *prefix,
 {
     for (unsigned i = 0; i < KMALLOC_CLASSES; i++) {
         struct stook_cache *none = NULL, *cache;
-        /* Acquire: who sees `made` by this thread sees what the other one made. */
+        /* Acquire: a thread that sees this thread's `made` also sees the cache of another thread. */
         if (atomic_load_explicit(&set->cache[i], memory_order_acquire))
             continue;
         cache = kmalloc_make_cache(prefix, i, args);
@@ -259,7 +259,7 @@ static __attribute__((noinline, cold)) void *kmalloc_nofail(struct kmalloc_set *
     int saved = errno;
     void *object;
 
-    /* No process has as many bytes: it would wait for ever. */
+    /* No process has as many bytes, so the loop would not end. */
     if (size >> 47 != 0 || (flags & STOOK_SIGNAL_SAFE)) {
         errno = flags & STOOK_SIGNAL_SAFE ? EINVAL : ENOMEM;
         return NULL;

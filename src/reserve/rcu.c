@@ -50,7 +50,7 @@ static bool rcu_sections;
 static _Atomic bool rcu_used[STOOK_CACHES_MAX] LARGE_BSS;
 static _Atomic unsigned rcu_used_end; /* the highest that was ever set + 1 */
 
-bool rcu_is_set(void)
+static bool rcu_is_set(void)
 {
     /* Pairs with the release that ends stook_rcu_set_ops(). */
     return atomic_load_explicit(&rcu_state, memory_order_acquire) == RCU_SET;

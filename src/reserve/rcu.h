@@ -59,9 +59,8 @@ static inline struct sheaf *rcu_batch_sheaf(struct stook_rcu_head *head)
                                     batch->capacity * sizeof(void *));
 }
 
-/* As set by stook_rcu_set_ops(); valid once rcu_is_set(). */
+/* As set by stook_rcu_set_ops(); valid once hooks_set.rcu is set. */
 extern struct stook_rcu_ops rcu_ops __attribute__((visibility("hidden")));
-bool rcu_is_set(void);
 
 /* Prepares an empty sheaf with room for `capacity` objects and the batch. */
 void rcu_batch_init(struct sheaf *sheaf, uint32_t capacity, uint32_t node);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * profile.c - writes the profile as one JSON document, on a call, a signal or at the end. profile_sites.c,
- * profile_samples.c and profile_maps.c write its parts.
+ * profile.c - writes the profile as one JSON document, on a call, a signal or at the end.  profile_samples.c
+ * and profile_maps.c write its parts.
  */
 #include "watch/profile.h"
 
@@ -75,7 +75,7 @@ int stook_profile_write(int fd)
     profile_process(&writer);
     profile_sums(&writer);
     writer_print(&writer, "\"sites\": [");
-    profile_sites_write(&writer, true, "");
+    profile_samples_sites(&writer, true, "");
     writer_print(&writer, "]");
     writer_print(&writer, ",\n ");
     profile_samples_write(&writer);
