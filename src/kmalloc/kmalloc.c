@@ -89,7 +89,7 @@ bool kmalloc_fill_set(struct kmalloc_set *set, const char *prefix,
 {
     for (unsigned i = 0; i < KMALLOC_CLASSES; i++) {
         struct stook_cache *none = NULL, *cache;
-        /* Acquire: who sees `made` by this thread sees what the other one made. */
+        /* Acquire: a thread that sees this thread's `made` also sees the cache of another thread. */
         if (atomic_load_explicit(&set->cache[i], memory_order_acquire))
             continue;
         cache = kmalloc_make_cache(prefix, i, args);
@@ -200,8 +200,9 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where,
 
 /* ---- take ----------------------------------------------------------------------------------- */
 
-void *stook_kmalloc_cached(struct stook_cache *cache, size_t size, unsigned flags, uint64_t where,
-                           uint32_t owner)
+/* An object of a cache of a class, of which `size` bytes are asked for. */
+static void *kmalloc_cached(struct stook_cache *cache, size_t size, unsigned flags, uint64_t where,
+                            uint32_t owner)
 {
     struct debug_asks before;
     void *object;
@@ -236,7 +237,7 @@ static void *kmalloc_once(struct kmalloc_set *set, size_t size, unsigned flags, 
               (object = sampled_alloc(cache, size, 1, where, flags & STOOK_ZERO)) != NULL) ||
              (alloc_is_fast(flags) && (object = sampled_pop(cache)) != NULL)))
             return object;
-        object = stook_kmalloc_cached(cache, size, flags, where, owner);
+        object = kmalloc_cached(cache, size, flags, where, owner);
         if (object && set != &kmalloc_plain) /* it stays apart from others: in no shadow cache */
             observe_count(cache, where);
     }
@@ -253,7 +254,7 @@ static __attribute__((noinline, cold)) void *kmalloc_nofail(struct kmalloc_set *
     int saved = errno;
     void *object;
 
-    /* No process has as many bytes: it would wait for ever. */
+    /* No process has as many bytes, so the loop would not end. */
     if (size >> 47 != 0 || (flags & STOOK_SIGNAL_SAFE)) {
         errno = flags & STOOK_SIGNAL_SAFE ? EINVAL : ENOMEM;
         return NULL;
@@ -319,20 +320,6 @@ __attribute__((aligned(64))) void *stook_kmalloc_at(size_t size, unsigned flags,
     if (kmalloc_fast(size, flags, &object))
         return object;
     return kmalloc_slow(size, flags, where_site(site, __builtin_return_address(0)));
-}
-
-/* A product that overflows is a size that cannot be had. */
-static size_t kmalloc_product(size_t n, size_t size)
-{
-    size_t product;
-
-    return __builtin_mul_overflow(n, size, &product) ? SIZE_MAX : product;
-}
-
-void *stook_kmalloc_array(size_t n, size_t size, unsigned flags)
-{
-    return stook_kmalloc_from(kmalloc_product(n, size), flags,
-                              where_address(__builtin_return_address(0)));
 }
 
 void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where)
@@ -423,92 +410,6 @@ void stook_kmem_free_sensitive(const void *object)
     if (!kmalloc_is_none(object))
         explicit_bzero((void *)(uintptr_t)object, stook_usable_size(object));
     stook_free_any((void *)(uintptr_t)object);
-}
-
-/* ---- change --------------------------------------------------------------------------------- */
-
-/* From whole pages to whole pages, without a copy; NULL: not to be had so. */
-static void *krealloc_pages(void *object, size_t size, const void *from)
-{
-    if (stook_private_large_resize(object, size, from))
-        return object;
-    return stook_private_large_move(object, size, from);
-}
-
-static void *kmalloc_zero_from(void *object, size_t from, unsigned flags)
-{
-    size_t usable = flags & STOOK_ZERO ? stook_usable_size(object) : 0;
-
-    if (usable > from)
-        memset((char *)object + from, 0, usable - from);
-    return object;
-}
-
-/* Usable bytes of an object that is to get another size; 0 with errno: it is none, or is free, which is reported. */
-static size_t krealloc_usable(void *object)
-{
-    size_t usable;
-
-    if (!stook_private_live(object, "stook_krealloc")) {
-        errno = ENOMEM;
-        return 0;
-    }
-    usable = stook_usable_size(object);
-    if (__builtin_expect(usable == 0, 0)) /* no object: the program goes on */
-        errno = EINVAL;
-    return usable;
-}
-
-void *stook_krealloc_on(struct kmalloc_set *set, void *object, size_t size, size_t align,
-                        unsigned flags, int node, uint64_t where)
-{
-    /* An object that moves by its pages is of any node, and charged to no group. */
-    bool stays, slab, by_pages = set == &kmalloc_plain && node == -1;
-    size_t had, kept;
-    void *fresh;
-
-    if (kmalloc_is_none(object))
-        return stook_kmalloc_on(set, size, align, flags, node, where);
-    if (size == 0) {
-        stook_free_any(object);
-        return STOOK_KMALLOC_NONE;
-    }
-    size = stook_kmalloc_aligned(size, align);
-    if (size == 0 || (had = krealloc_usable(object)) == 0)
-        return NULL;
-    kept = size < had ? size : had;
-    slab = slab_cache_of(object) != NULL;
-    stays = !((uintptr_t)object & (align - 1)) &&
-            !((flags & STOOK_THISNODE) && node != -1 && stook_node_of(object) != node);
-    if (stays && (size <= had || by_pages) && !slab && had > STOOK_KMALLOC_CACHE_MAX &&
-        size > STOOK_KMALLOC_CACHE_MAX && size <= PTRDIFF_MAX && !(flags & STOOK_SIGNAL_SAFE)) {
-        fresh = krealloc_pages(object, size, where & 1 ? NULL : (void *)(uintptr_t)(where >> 1));
-        if (fresh)
-            return kmalloc_zero_from(fresh, kept, flags);
-    }
-    if (stays && size <= had && (slab || size > STOOK_KMALLOC_CACHE_MAX)) {
-        stook_private_resized(object, size);
-        return kmalloc_zero_from(object, size, flags);
-    }
-    fresh = stook_kmalloc_on(set, size, align, flags & ~STOOK_ZERO, node, where);
-    if (!fresh) /* what shrinks need not move */
-        return stays && size <= had && errno != EINVAL ? kmalloc_zero_from(object, size, flags)
-                                                       : NULL;
-    memcpy(fresh, object, kept);
-    stook_free_any(object);
-    return kmalloc_zero_from(fresh, kept, flags);
-}
-
-void *stook_krealloc(void *object, size_t size, unsigned flags)
-{
-    return stook_krealloc_on(&kmalloc_plain, object, size, 1, flags, -1,
-                             where_address(__builtin_return_address(0)));
-}
-
-void *stook_krealloc_array(void *object, size_t n, size_t size, unsigned flags)
-{
-    return stook_krealloc_on(&kmalloc_plain, object, kmalloc_product(n, size), 1, flags, -1,
-                             where_address(__builtin_return_address(0)));
 }
 
 /* ---- for stook/kmem.h ----------------------------------------------------------------------- */

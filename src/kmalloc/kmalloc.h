@@ -58,10 +58,6 @@ size_t stook_kmalloc_aligned(size_t size, size_t align);
  */
 void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where, uint32_t owner);
 
-/* An object of a cache of a class, of which `size` bytes are asked for; `owner` as above. */
-void *stook_kmalloc_cached(struct stook_cache *cache, size_t size, unsigned flags, uint64_t where,
-                           uint32_t owner);
-
 static inline bool kmalloc_is_none(const void *object)
 {
     return (uintptr_t)object <= (uintptr_t)STOOK_KMALLOC_NONE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kmalloc_node.c - kmalloc with an alignment and a node that the caller names.
+ * kmalloc_node.c - kmalloc of a node that the caller names, with an alignment, of arrays, and for a new size.
  */
 #include <stook/kmalloc.h>
 
@@ -9,10 +9,13 @@
 #include "charge/account.h"
 #include "debug/object.h"
 #include "kmalloc/kmalloc.h"
+#include "kmalloc/private.h"
 #include "os/topology.h"
 #include "slab/slab.h"
 
 #include <errno.h>
+#include <stdint.h>
+#include <string.h>
 
 /*
  * `object`, which was allocated wherever the thread runs, or another one of that node in its place, of the same cache.
@@ -92,4 +95,104 @@ void *stook_kmalloc_node(size_t size, unsigned flags, int node)
 {
     return stook_kmalloc_on(&kmalloc_plain, size, 1, flags, node,
                             where_address(__builtin_return_address(0)));
+}
+
+/* A product that overflows is a size that cannot be had. */
+static size_t kmalloc_product(size_t n, size_t size)
+{
+    size_t product;
+
+    return __builtin_mul_overflow(n, size, &product) ? SIZE_MAX : product;
+}
+
+void *stook_kmalloc_array(size_t n, size_t size, unsigned flags)
+{
+    return stook_kmalloc_from(kmalloc_product(n, size), flags,
+                              where_address(__builtin_return_address(0)));
+}
+
+/* ---- change --------------------------------------------------------------------------------- */
+
+/* From whole pages to whole pages, without a copy; NULL: that is not possible. */
+static void *krealloc_pages(void *object, size_t size, const void *from)
+{
+    if (stook_private_large_resize(object, size, from))
+        return object;
+    return stook_private_large_move(object, size, from);
+}
+
+static void *kmalloc_zero_from(void *object, size_t from, unsigned flags)
+{
+    size_t usable = flags & STOOK_ZERO ? stook_usable_size(object) : 0;
+
+    if (usable > from)
+        memset((char *)object + from, 0, usable - from);
+    return object;
+}
+
+/* Usable bytes of an object that is to get another size; 0 with errno: it is none, or is free, which is reported. */
+static size_t krealloc_usable(void *object)
+{
+    size_t usable;
+
+    if (!stook_private_live(object, "stook_krealloc")) {
+        errno = ENOMEM;
+        return 0;
+    }
+    usable = stook_usable_size(object);
+    if (__builtin_expect(usable == 0, 0)) /* no object: the program goes on */
+        errno = EINVAL;
+    return usable;
+}
+
+void *stook_krealloc_on(struct kmalloc_set *set, void *object, size_t size, size_t align,
+                        unsigned flags, int node, uint64_t where)
+{
+    /* An object that moves by its pages is of any node, and charged to no group. */
+    bool stays, slab, by_pages = set == &kmalloc_plain && node == -1;
+    size_t had, kept;
+    void *fresh;
+
+    if (kmalloc_is_none(object))
+        return stook_kmalloc_on(set, size, align, flags, node, where);
+    if (size == 0) {
+        stook_free_any(object);
+        return STOOK_KMALLOC_NONE;
+    }
+    size = stook_kmalloc_aligned(size, align);
+    if (size == 0 || (had = krealloc_usable(object)) == 0)
+        return NULL;
+    kept = size < had ? size : had;
+    slab = slab_cache_of(object) != NULL;
+    stays = !((uintptr_t)object & (align - 1)) &&
+            !((flags & STOOK_THISNODE) && node != -1 && stook_node_of(object) != node);
+    if (stays && (size <= had || by_pages) && !slab && had > STOOK_KMALLOC_CACHE_MAX &&
+        size > STOOK_KMALLOC_CACHE_MAX && size <= PTRDIFF_MAX && !(flags & STOOK_SIGNAL_SAFE)) {
+        fresh = krealloc_pages(object, size, where & 1 ? NULL : (void *)(uintptr_t)(where >> 1));
+        if (fresh)
+            return kmalloc_zero_from(fresh, kept, flags);
+    }
+    if (stays && size <= had && (slab || size > STOOK_KMALLOC_CACHE_MAX)) {
+        stook_private_resized(object, size);
+        return kmalloc_zero_from(object, size, flags);
+    }
+    fresh = stook_kmalloc_on(set, size, align, flags & ~STOOK_ZERO, node, where);
+    if (!fresh) /* what shrinks need not move */
+        return stays && size <= had && errno != EINVAL ? kmalloc_zero_from(object, size, flags)
+                                                       : NULL;
+    memcpy(fresh, object, kept);
+    stook_free_any(object);
+    return kmalloc_zero_from(fresh, kept, flags);
+}
+
+void *stook_krealloc(void *object, size_t size, unsigned flags)
+{
+    return stook_krealloc_on(&kmalloc_plain, object, size, 1, flags, -1,
+                             where_address(__builtin_return_address(0)));
+}
+
+void *stook_krealloc_array(void *object, size_t n, size_t size, unsigned flags)
+{
+    return stook_krealloc_on(&kmalloc_plain, object, kmalloc_product(n, size), 1, flags, -1,
+                             where_address(__builtin_return_address(0)));
 }

@@ -203,8 +203,8 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uint64_t 
         .slot_offset = percpu_offset(cache->index),
         .bytes = (size_t)PAGE_SIZE << cache->layout.order,
         .stride = cache->layout.stride,
-        /* With none no address is a start, for malloc's fast test: what begins behind a lead it does not know, and
-         * it would mark objects. */
+        /* 0: no address is a start, so that malloc's fast path takes none.  It does not know of a lead, and it would
+         * mark objects. */
         .objects =
             cache->layout.lead || !stook_private_is_marked(cache) ? 0 : cache->layout.objects};
     if (account_process) { /* before its first object */
@@ -281,7 +281,7 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
     return cache;
 }
 
-/* One that is accounted, or traced: of each byte that was asked for, at least one.  Not inlined: malloc's deepest path
+/* An object that is accounted or traced, of at least one byte.  Not inlined: malloc's deepest path
  * goes by its caller. */
 static __attribute__((noinline)) void *private_accounted(struct stook_cache *cache, size_t size,
                                                          size_t align, const void *from)
@@ -367,7 +367,7 @@ static void *private_large(size_t size, size_t align, bool *zeroed)
     return object;
 }
 
-/* Of one that nobody has accounted, or does any more. */
+/* Of a large object that is not accounted, or no longer. */
 static bool private_large_free(void *object)
 {
     bool freed = large_free(object, context_enter());

@@ -26,7 +26,7 @@ STOOK_API bool stook_private_start(unsigned interface, const char *version, void
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
 struct stook_private_view {
-    const char *areas; /* CPU 0's (stook/inline.h); nobody ever installs a sheaf in slot 0 */
+    const char *areas; /* CPU 0's (stook/inline.h); slot 0 never has a sheaf */
     intptr_t rseq_offset;
     uintptr_t base;          /* of what all objects lie in */
     const uint32_t *entries; /* the page map: the low 16 bits are the cache's index */
@@ -45,7 +45,7 @@ STOOK_API void stook_private_view(struct stook_private_view *view);
 STOOK_API bool stook_private_class_begin(void);
 STOOK_API void stook_private_class_end(void);
 
-/* A size class; NULL with errno.  *slab: what malloc's fast path knows of it.  The word of its index in `starts`, if
+/* A size class; NULL with errno.  *slab: the part of it that malloc's fast path knows.  The word of its index in `starts`, if
  * there are any, becomes 0 before a slab of another order than the preferred one hands out an object. */
 struct stook_private_slab {
     uintptr_t slot_offset;         /* of its slots in an area */
@@ -83,11 +83,11 @@ static inline const void *stook_private_from(const void *address, enum stook_pri
 STOOK_API void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align,
                                     const void *from);
 /*
- * malloc's mark of an object that it has freed: its second word is the key of the view xor its address.  What
- * malloc hands out has none, so a free that finds it is the second one, whatever came between.  The first
+ * malloc's mark of an object that it has freed: its second word is the key of the view xor its address.  An
+ * allocated object has none, so a free that finds it is the second one, whatever came between.  The first
  * word is not taken: a small object that is back in its slab has its link there.  Objects of debug caches, and
  * hardened ones that are filled or held back, have no marks: their bytes are checked as they are.  Nor do objects of
- * other caches than malloc's: what hands them out again leaves their words as they are.
+ * other caches than malloc's, whose allocations leave their words as they are.
  */
 static inline uint64_t *stook_private_mark(const void *object)
 {
@@ -123,8 +123,7 @@ STOOK_API void stook_private_on_change(void (*fn)(unsigned what, size_t value));
 STOOK_API struct stook_cache *stook_private_cache(const char *name, size_t object_size,
                                                   const struct stook_cache_args *args, bool wait);
 
-/* What a cache's slabs take now, which all have tags or all have none, and how many objects they have
- * room for. */
+/* The present memory of a cache's slabs, which all have tags or all have none, and their room for objects. */
 struct stook_private_slabs {
     size_t bytes;   /* of their pages */
     size_t outside; /* of their descriptors with the arrays behind them */
@@ -133,8 +132,8 @@ struct stook_private_slabs {
 STOOK_API void stook_private_slabs(const struct stook_cache *cache,
                                    struct stook_private_slabs *slabs);
 
-/* An object, of a cache that a user may have, comes back by malloc's cold way: checked for what the fast
- * path cannot decide, and reported where it is free already.  `size`: what the caller says that it is, or 0. */
+/* An object, of a cache that a user may have, comes back by malloc's cold path: checked for what the fast
+ * path cannot decide, and reported where it is free already.  `size`: the caller's, or 0. */
 STOOK_API void stook_private_free(struct stook_cache *cache, void *object,
                                   enum stook_private_call call, size_t size);
 
@@ -173,7 +172,7 @@ STOOK_API void stook_private_limit(void);
 /* STOOK_DEEPBIND=keep. */
 STOOK_API bool stook_private_deepbind(void);
 
-/* Whether a pointer lies where no object of the library's can, but for large ones outside of the window. */
+/* Whether a pointer lies where no object of the library's can, except for large ones outside of the window. */
 STOOK_API bool stook_private_is_foreign(const void *pointer);
 /* Reports what is known of a pointer that malloc's callers should not have passed; returns if the program goes
  * on, and the call does nothing. */

@@ -20,20 +20,7 @@ struct mallinfo2 {
     size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };
 
-enum {
-    M_MXFAST = 1,
-    M_NLBLKS = 2,
-    M_GRAIN = 3,
-    M_KEEP = 4,
-    M_TRIM_THRESHOLD = -1,
-    M_TOP_PAD = -2,
-    M_MMAP_THRESHOLD = -3,
-    M_MMAP_MAX = -4,
-    M_CHECK_ACTION = -5,
-    M_PERTURB = -6,
-    M_ARENA_TEST = -7,
-    M_ARENA_MAX = -8,
-};
+enum { M_TRIM_THRESHOLD = -1, M_CHECK_ACTION = -5, M_PERTURB = -6, M_ARENA_MAX = -8 };
 
 #endif
 #endif

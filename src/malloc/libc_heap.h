@@ -3,7 +3,7 @@
  * libc_heap.h - the heap of glibc's own malloc, which a process has beside ours if a library was opened with
  * RTLD_DEEPBIND or a program found malloc in libc by its handle.
  *
- * What such code allocates may be freed by code that calls us, as glibc has one malloc.  While that heap is in use, a
+ * Code that calls us may free the objects of such code, as glibc has one malloc.  While that heap is in use, a
  * pointer that is none of ours goes to the calls of glibc, which check it as they would have.  If it is not in use, such
  * a pointer is wrong and is reported.
  */

@@ -65,31 +65,14 @@ struct mallinfo MALLOC_NAME(mallinfo)(void)
 }
 
 /*
- * Known parameters are accepted, as by glibc.  M_PERTURB has its effect.  Parameters that lay out glibc's heaps
- * have none.  M_CHECK_ACTION has none either (as in glibc since 2.26): an error is always reported, and the
- * process aborts.
+ * 1 for every parameter, as glibc's is.  M_PERTURB alone has an effect: the others lay out glibc's heaps, or, like
+ * M_CHECK_ACTION since 2.26, have none there either.
  */
 int MALLOC_NAME(mallopt)(int parameter, int value)
 {
-    switch (parameter) {
-    case M_PERTURB:
+    if (parameter == M_PERTURB)
         class_perturb((unsigned char)value);
-        return 1;
-    case M_CHECK_ACTION:
-    case M_MXFAST:
-    case M_TRIM_THRESHOLD:
-    case M_TOP_PAD:
-    case M_MMAP_THRESHOLD:
-    case M_MMAP_MAX:
-    case M_ARENA_TEST:
-    case M_ARENA_MAX:
-    case M_NLBLKS: /* these three are known, and of no effect in glibc either */
-    case M_GRAIN:
-    case M_KEEP:
-        return 1;
-    default:
-        return 0;
-    }
+    return 1;
 }
 
 int MALLOC_NAME(malloc_info)(int options, FILE *stream)

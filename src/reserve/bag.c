@@ -40,7 +40,7 @@ static struct stook_cache *bag_cache(const struct stook_pool *pool, const void *
 }
 
 /* An element comes; NULL: it is refused, which was reported. */
-static void *bag_came(const struct stook_pool *pool, void *element)
+static void *bag_check_in(const struct stook_pool *pool, void *element)
 {
     struct stook_cache *cache = bag_cache(pool, element);
 
@@ -64,7 +64,7 @@ static bool bag_repeats(struct stook_pool *pool, void *element)
     return true;
 }
 
-static void bag_went(const struct stook_pool *pool, void *element, uint64_t where)
+static void bag_check_out(const struct stook_pool *pool, void *element, uint64_t where)
 {
     struct stook_cache *cache = bag_cache(pool, element);
     struct debug_asks before;
@@ -83,7 +83,7 @@ static void *bag_take(struct stook_pool *pool, uint32_t keep, const void *from)
     void *element = pool_take_outside(pool, keep);
 
     if (element)
-        bag_went(pool, element, where_address(from));
+        bag_check_out(pool, element, where_address(from));
     return element;
 }
 
@@ -121,7 +121,7 @@ int stook_kmem_bag_put(struct stook_kmem_bag *bag, void *pointer)
 
     put = bag_repeats(pool, pointer);
     if (!put && (put = pool_place(pool, &place, nested)))
-        pool_store(pool, place, bag_came(pool, pointer));
+        pool_store(pool, place, bag_check_in(pool, pointer));
     context_leave();
     /* Also if the bag is full: a waiting thread may take what is in it. */
     if (pool_waiting(pool) > 0)
@@ -158,7 +158,7 @@ void *stook_kmem_bag_wait(struct stook_kmem_bag *bag)
     } while (!pointer && atomic_load(&pool->turn) != turn);
     pool_withdraw(pool, process);
     if (pointer)
-        bag_went(pool, pointer, where_address(__builtin_return_address(0)));
+        bag_check_out(pool, pointer, where_address(__builtin_return_address(0)));
     errno = saved;
     return pointer;
 }

@@ -323,7 +323,7 @@ static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *
 
     if (object) {
         errno = saved; /* one zone may have been used up before another had memory */
-        rows_add(pool_counter(pool, POOL_CAME), ROWS_LINE, 1);
+        rows_add(pool_counter(pool, POOL_ALLOCATED), ROWS_LINE, 1);
         return object;
     }
     if (errno == EINVAL)
@@ -332,51 +332,41 @@ static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *
     if (!object)
         return NULL;
     errno = saved;
-    rows_add(pool_counter(pool, POOL_CAME), ROWS_LINE, 1);
+    rows_add(pool_counter(pool, POOL_ALLOCATED), ROWS_LINE, 1);
     if (flags & STOOK_ZERO)
         memset(object, 0, pool->cache->object_size);
     return object;
 }
 
-static inline __attribute__((always_inline)) void *pool_alloc_fast(struct stook_pool *pool,
-                                                                   unsigned flags)
+static inline __attribute__((always_inline)) void *pool_alloc(struct stook_pool *pool,
+                                                              unsigned flags, uint64_t where,
+                                                              uint64_t until)
 {
     const struct stook_cache_head *head = &pool->cache->head;
     void *object;
 
     if (__builtin_expect((flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) == 0, 1) &&
         __builtin_expect(stook_rseq_pop(head->slots, head->rseq_offset, &object), 1)) {
-        rows_add(pool_counter(pool, POOL_CAME), ROWS_LINE, 1);
+        rows_add(pool_counter(pool, POOL_ALLOCATED), ROWS_LINE, 1);
         return object;
     }
-    return NULL;
+    return pool_alloc_slow(pool, flags, where, until);
 }
 
 void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
 {
-    void *object = pool_alloc_fast(pool, flags);
-
-    return __builtin_expect(object != NULL, 1)
-               ? object
-               : pool_alloc_slow(pool, flags, where_address(__builtin_return_address(0)),
-                                 POOL_FOREVER);
+    return pool_alloc(pool, flags, where_address(__builtin_return_address(0)), POOL_FOREVER);
 }
 
 void *stook_pool_alloc_at(struct stook_pool *pool, unsigned flags, struct stook_site *site)
 {
-    void *object = pool_alloc_fast(pool, flags);
-
-    return __builtin_expect(object != NULL, 1)
-               ? object
-               : pool_alloc_slow(pool, flags, where_site(site, __builtin_return_address(0)),
-                                 POOL_FOREVER);
+    return pool_alloc(pool, flags, where_site(site, __builtin_return_address(0)), POOL_FOREVER);
 }
 
 void *stook_pool_alloc_until(struct stook_pool *pool, unsigned flags,
                              const struct timespec *deadline)
 {
     uint64_t until = 0;
-    void *object;
 
     if (deadline->tv_nsec < 0 || deadline->tv_nsec >= (long)POOL_SECOND) {
         errno = EINVAL;
@@ -386,10 +376,7 @@ void *stook_pool_alloc_until(struct stook_pool *pool, unsigned flags,
         until = (uint64_t)deadline->tv_sec < POOL_FOREVER / POOL_SECOND
                     ? (uint64_t)deadline->tv_sec * POOL_SECOND + (uint64_t)deadline->tv_nsec
                     : POOL_FOREVER;
-    object = pool_alloc_fast(pool, flags);
-    return __builtin_expect(object != NULL, 1)
-               ? object
-               : pool_alloc_slow(pool, flags, where_address(__builtin_return_address(0)), until);
+    return pool_alloc(pool, flags, where_address(__builtin_return_address(0)), until);
 }
 
 /* Returns objects that have no user to the cache.  If the cache has hooks, they are not charged and not traced. */
@@ -415,7 +402,7 @@ static __attribute__((noinline, cold)) void pool_free_slow(struct stook_pool *po
     else if (!free_checks(pool->cache, object))
         object = NULL;
     if (__builtin_expect(!object, 0)) {
-        rows_add(pool_counter(pool, POOL_WENT), ROWS_LINE, (uint64_t)-1);
+        rows_add(pool_counter(pool, POOL_FREED), ROWS_LINE, (uint64_t)-1);
         return;
     }
     if (!pool_put_outside(pool, object))
@@ -448,7 +435,7 @@ void stook_pool_free(struct stook_pool *pool, void *object)
 {
     if (!object)
         return;
-    rows_add(pool_counter(pool, POOL_WENT), ROWS_LINE, 1);
+    rows_add(pool_counter(pool, POOL_FREED), ROWS_LINE, 1);
     if (__builtin_expect(
             atomic_load_explicit(&pool->places, memory_order_relaxed) >=
                     atomic_load_explicit(&pool->min, memory_order_relaxed) &&

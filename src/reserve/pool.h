@@ -83,7 +83,7 @@ struct stook_pool {
 
 /* The second word stays unused.  A sheaf's size has that offset, and a load waits for an earlier store to an address
  * that differs by a multiple of 4 KiB (sheaf/sheaf.h). */
-enum pool_counter { POOL_CAME = 0, POOL_WENT = 2 };
+enum pool_counter { POOL_ALLOCATED = 0, POOL_FREED = 2 };
 
 static inline uint64_t *pool_counter(struct stook_pool *pool, enum pool_counter word)
 {
@@ -93,8 +93,8 @@ static inline uint64_t *pool_counter(struct stook_pool *pool, enum pool_counter 
 /* Objects that are in use: exact while no thread allocates or frees one. */
 static inline int64_t pool_out(struct stook_pool *pool)
 {
-    return (int64_t)(rows_sum(pool_counter(pool, POOL_CAME), ROWS_LINE) -
-                     rows_sum(pool_counter(pool, POOL_WENT), ROWS_LINE));
+    return (int64_t)(rows_sum(pool_counter(pool, POOL_ALLOCATED), ROWS_LINE) -
+                     rows_sum(pool_counter(pool, POOL_FREED), ROWS_LINE));
 }
 
 /* An empty pool; NULL with errno E2BIG or ENOMEM. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * rcu.c - stook_free_rcu(), stook_free_any_rcu(), stook_rcu_barrier() and the callbacks of the program's RCU.  rcu.h has
- * the path of an object.  rcu_submit.c has the stack of full sheaves, rcu_single.c has objects without a sheaf.
+ * the path of an object.  rcu_full.c has the stack of full sheaves, rcu_single.c has objects without a sheaf.
  */
 #include "reserve/rcu.h"
 
@@ -49,7 +49,7 @@ static bool rcu_sections;
 static _Atomic bool rcu_used[STOOK_CACHES_MAX] LARGE_BSS;
 static _Atomic unsigned rcu_used_end; /* the highest that was ever set + 1 */
 
-bool rcu_is_set(void)
+static bool rcu_is_set(void)
 {
     /* Pairs with the release that ends stook_rcu_set_ops(). */
     return atomic_load_explicit(&rcu_state, memory_order_acquire) == RCU_SET;
@@ -142,16 +142,54 @@ static void rcu_done(struct stook_rcu_head *head)
     errno = saved;
 }
 
-/* rcu_submit_inside(): the same from inside the library.  If this call interrupted another one, that one does it when
- * it leaves the library. */
-static void rcu_submit_all(void)
+static __thread struct {
+    bool submitting;    /* this thread is in ops.call */
+    _Atomic bool again; /* a signal handler interrupted it there, and left a sheaf on the stack */
+} rcu_submit_self __attribute__((tls_model("initial-exec")));
+
+static struct rcu_batch *rcu_batch_of(struct sheaf *sheaf)
 {
-    rcu_submit(rcu_done);
+    return (struct rcu_batch *)(void *)&sheaf->object[sheaf->capacity];
 }
 
+/* Passes the stack's sheaves to ops.call.  Outside the library. */
+static void rcu_submit(void)
+{
+    int saved = errno, cancel;
+
+    if (rcu_submit_self.submitting) { /* a handler that interrupted the loop below */
+        atomic_store_explicit(&rcu_submit_self.again, true, memory_order_relaxed);
+        return;
+    }
+    cancel = cancel_off();
+    do {
+        struct sheaf *sheaf;
+        unsigned side;
+        atomic_store_explicit(&rcu_submit_self.again, false, memory_order_relaxed);
+        rcu_submit_self.submitting = true;
+        atomic_signal_fence(memory_order_seq_cst);
+        side = rcu_pass_begin();
+        sheaf = rcu_full_pop_all();
+        while (sheaf) {
+            struct sheaf *next = sheaf->next;
+            sheaf->next = NULL;
+            rcu_ops.call(&rcu_batch_of(sheaf)->head, rcu_done);
+            sheaf = next;
+        }
+        rcu_pass_end(side);
+        atomic_signal_fence(memory_order_seq_cst);
+        rcu_submit_self.submitting = false;
+        atomic_signal_fence(memory_order_seq_cst);
+        rcu_slabs_begin();
+    } while (atomic_load_explicit(&rcu_submit_self.again, memory_order_relaxed));
+    cancel_on(cancel);
+    errno = saved;
+}
+
+/* The same from inside the library.  If this call interrupted another one, that one does it when it leaves the library. */
 static void rcu_submit_inside(void)
 {
-    if (!rcu_outside(rcu_submit_all))
+    if (!rcu_outside(rcu_submit))
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
 }
 
@@ -264,7 +302,7 @@ static void rcu_leave(bool nested, bool full)
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
     context_leave();
     if (full && !nested)
-        rcu_submit_all();
+        rcu_submit();
 }
 
 /* The first deferred free of a cache: from here on drains take its slots. */

@@ -59,17 +59,16 @@ static inline struct sheaf *rcu_batch_sheaf(struct stook_rcu_head *head)
                                     batch->capacity * sizeof(void *));
 }
 
-/* As set by stook_rcu_set_ops(); valid once rcu_is_set(). */
+/* As set by stook_rcu_set_ops(); valid once hooks_set.rcu is set. */
 extern struct stook_rcu_ops rcu_ops __attribute__((visibility("hidden")));
-bool rcu_is_set(void);
 
 /* Prepares an empty sheaf with room for `capacity` objects and the batch. */
 void rcu_batch_init(struct sheaf *sheaf, uint32_t capacity, uint32_t node);
 
 /* Pushes a full sheaf onto the stack; only moves pointers. */
 void rcu_full_push(struct sheaf *sheaf);
-/* Passes the stack's sheaves to ops.call, which calls `done` for each after a grace period.  Outside the library. */
-void rcu_submit(void (*done)(struct stook_rcu_head *head));
+/* Takes the whole stack.  Between rcu_pass_begin() and rcu_pass_end(). */
+struct sheaf *rcu_full_pop_all(void);
 
 /* Counts this thread as a mover, from before it takes deferred objects until they are at the next station.
  * rcu_pass_begin() returns the side that it was counted on. */

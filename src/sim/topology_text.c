@@ -9,6 +9,8 @@
 #include "base/report.h"
 #include "os/os.h"
 
+#include "base/parse.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,28 +39,25 @@ static const struct {
 };
 
 struct text {
-    const char *start, *at;
-    const char *shape_at; /* the last statement of the shape */
+    const char *start; /* the text */
+    size_t at;         /* where in it the statement is that is being read */
+    size_t shape_at;   /* the last statement of the shape */
     struct topology *t;
     char *error;
-    unsigned shape[3];        /* node, core, smt; 0: not said */
-    uint64_t memory_said;     /* nodes whose memory was stated */
-    bool memory_stated;       /* for any */
-    uint64_t set[TEXT_WORDS]; /* the list read last */
+    unsigned shape[3];         /* node, core, smt; 0: not said */
+    uint64_t memory_said;      /* nodes whose memory was stated */
+    bool memory_stated;        /* for any */
+    uint64_t list[TEXT_WORDS]; /* the list read last */
 };
 
-/* ---- errors ---------------------------------------------------------------------------------- */
-
-static bool text_fail(struct text *p, const char *where, const char *format, ...)
-    __attribute__((format(printf, 3, 4), cold));
-
-static bool text_fail(struct text *p, const char *where, const char *format, ...)
+static __attribute__((format(printf, 2, 3), cold)) bool text_fail(struct text *p,
+                                                                  const char *format, ...)
 {
     unsigned line = 1, column = 1;
     va_list args;
     int n;
 
-    for (const char *c = p->start; c < where; c++) {
+    for (const char *c = p->start; c < p->start + p->at; c++) {
         column = *c == '\n' ? 1 : column + 1;
         line += *c == '\n';
     }
@@ -69,121 +68,57 @@ static bool text_fail(struct text *p, const char *where, const char *format, ...
     return false;
 }
 
-/* "… is expected here, not WHAT IS THERE". */
-static bool text_unexpected(struct text *p, const char *expected)
-{
-    char found[16];
-
-    if (*p->at == '\0')
-        snprintf(found, sizeof(found), "the end");
-    else if (*p->at > ' ' && *p->at < 0x7f)
-        snprintf(found, sizeof(found), "'%c'", *p->at);
-    else if (strchr(" \t\r\n", *p->at))
-        snprintf(found, sizeof(found), "a space");
-    else
-        snprintf(found, sizeof(found), "byte 0x%02x", (unsigned char)*p->at);
-    return text_fail(p, p->at, "%s is expected here, not %s", expected, found);
-}
-
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static bool text_is_space(char c)
+static bool text_number(struct text *p, const char *text, const char *what, unsigned least,
+                        unsigned most, unsigned *number)
 {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
+    size_t n;
 
-static bool text_is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static void text_skip_space(struct text *p)
-{
-    while (text_is_space(*p->at) || *p->at == '#')
-        if (*p->at == '#')
-            p->at += strcspn(p->at, "\n");
-        else
-            p->at++;
-}
-
-static bool text_number(struct text *p, const char *what, uint64_t min, uint64_t max, uint64_t *n)
-{
-    const char *from = p->at;
-
-    if (!text_is_digit(*p->at))
-        return text_unexpected(p, what);
-    for (*n = 0; text_is_digit(*p->at); p->at++)
-        if (*n <= max)
-            *n = *n * 10 + (uint64_t)(*p->at - '0');
-    if (*n < min || *n > max)
-        return text_fail(p, from, "%s from %llu to %llu is expected here", what,
-                         (unsigned long long)min, (unsigned long long)max);
+    if (!parse_number(text, &n) || n < least || n > most)
+        return text_fail(p, "\"%.32s\" is not a %s from %u to %u", text, what, least, most);
+    *number = (unsigned)n;
     return true;
 }
 
-/* "0-3,8" into p->set, all below `limit`. */
-static bool text_list(struct text *p, const char *what, unsigned limit)
+static void text_list_add(unsigned number, void *list)
 {
-    uint64_t from, to;
-
-    memset(p->set, 0, sizeof(p->set));
-    do {
-        const char *at = p->at;
-        if (!text_number(p, what, 0, limit - 1, &from))
-            return false;
-        to = from;
-        if (*p->at == '-') {
-            p->at++;
-            if (!text_number(p, what, 0, limit - 1, &to))
-                return false;
-        }
-        if (to < from)
-            return text_fail(p, at, "%llu-%llu runs backwards", (unsigned long long)from,
-                             (unsigned long long)to);
-        for (; from <= to; from++)
-            p->set[from / 64] |= (uint64_t)1 << from % 64;
-    } while (*p->at == ',' && p->at++);
-    return true;
+    ((uint64_t *)list)[number / 64] |= (uint64_t)1 << number % 64;
 }
 
-static bool text_equals(struct text *p)
+/* "0-3,8" into p->list, all below `limit`. */
+static bool text_list(struct text *p, const char *text, const char *what, unsigned limit)
 {
-    return *p->at == '=' ? p->at++, true : text_unexpected(p, "'='");
+    memset(p->list, 0, sizeof(p->list));
+    return (parse_list(text, limit, text_list_add, p->list) >= 0 &&
+            text[strlen(text) - 1] != ',') ||
+           text_fail(p, "\"%.32s\" is not a list of %s from 0 to %u", text, what, limit - 1);
 }
 
 /* "0-3", or "*" for all nodes; all must be there. */
-static bool text_nodes(struct text *p, uint64_t *nodes)
+static bool text_nodes(struct text *p, const char *text, uint64_t *nodes)
 {
-    const char *at = p->at;
+    uint64_t missing;
 
-    if (*p->at == '*') {
-        p->at++;
-        *nodes = p->t->online_nodes;
+    *nodes = p->t->online_nodes;
+    if (strcmp(text, "*") == 0)
         return true;
-    }
-    if (!text_list(p, "a node", TOPOLOGY_NODES_MAX))
+    if (!text_list(p, text, "nodes", TOPOLOGY_NODES_MAX))
         return false;
-    *nodes = p->set[0];
-    if (*nodes & ~p->t->online_nodes)
-        return text_fail(p, at, "node %d is not there",
-                         __builtin_ctzll(*nodes & ~p->t->online_nodes));
-    return true;
+    *nodes = p->list[0];
+    missing = *nodes & ~p->t->online_nodes;
+    return !missing || text_fail(p, "node %d is not there", __builtin_ctzll(missing));
 }
 
 /* ---- statements ------------------------------------------------------------------------------ */
 
-static bool text_shape(struct text *p, const char *start, enum text_key key)
+static bool text_shape(struct text *p, enum text_key key, const char *number)
 {
-    uint64_t n;
-
     if (p->shape[key])
-        return text_fail(p, start, "%s: is said twice", text_keys[key].name);
-    if (!text_number(p, "a number", 1, key == KEY_NODE ? TOPOLOGY_NODES_MAX : TOPOLOGY_CPUS_MAX,
-                     &n))
-        return false;
-    p->shape[key] = (unsigned)n;
-    p->shape_at = start;
-    return true;
+        return text_fail(p, "%s: is said twice", text_keys[key].name);
+    p->shape_at = p->at;
+    return text_number(p, number, "number", 1,
+                       key == KEY_NODE ? TOPOLOGY_NODES_MAX : TOPOLOGY_CPUS_MAX, &p->shape[key]);
 }
 
 /*
@@ -195,15 +130,16 @@ static bool text_apply_shape(struct text *p)
     unsigned nodes = p->shape[KEY_NODE], cores = p->shape[KEY_CORE], smt = p->shape[KEY_SMT];
     uint64_t cpus;
 
+    p->at = p->shape_at;
     if (nodes == 0)
         return (cores == 0 && smt == 0) ||
-               text_fail(p, p->shape_at, "core: and smt: are of each node: node: is missing");
+               text_fail(p, "core: and smt: are of each node: node: is missing");
     cores = cores ? cores : 1;
     smt = smt ? smt : 1;
     cpus = (uint64_t)nodes * cores * smt;
     if (cpus > TOPOLOGY_CPUS_MAX)
-        return text_fail(p, p->shape_at, "these are %llu CPUs; there can be %d",
-                         (unsigned long long)cpus, TOPOLOGY_CPUS_MAX);
+        return text_fail(p, "these are %llu CPUs; there can be %d", (unsigned long long)cpus,
+                         TOPOLOGY_CPUS_MAX);
     for (unsigned cpu = 0; cpu < cpus; cpu++) {
         p->t->possible_cpus[cpu / 64] |= (uint64_t)1 << cpu % 64;
         p->t->node_of_cpu[cpu] = (uint8_t)(cpu / cores % nodes);
@@ -212,63 +148,48 @@ static bool text_apply_shape(struct text *p)
     return true;
 }
 
-static bool text_cpus(struct text *p)
+static bool text_cpus(struct text *p, const char *number, const char *list)
 {
-    const char *at;
-    uint64_t node;
+    unsigned node;
 
-    if (!text_number(p, "a node", 0, TOPOLOGY_NODES_MAX - 1, &node) || !text_equals(p))
-        return false;
-    at = p->at;
-    if (!text_list(p, "a CPU", TOPOLOGY_CPUS_MAX))
+    if (!text_number(p, number, "node", 0, TOPOLOGY_NODES_MAX - 1, &node) ||
+        !text_list(p, list, "CPUs", TOPOLOGY_CPUS_MAX))
         return false;
     for (unsigned cpu = 0; cpu < TOPOLOGY_CPUS_MAX; cpu++) {
-        if (!(p->set[cpu / 64] >> cpu % 64 & 1))
+        if (!(p->list[cpu / 64] >> cpu % 64 & 1))
             continue;
         if (topology_has_cpu(p->t, cpu))
-            return text_fail(p, at, "CPU %u is in node %u already", cpu, p->t->node_of_cpu[cpu]);
+            return text_fail(p, "CPU %u is in node %u already", cpu, p->t->node_of_cpu[cpu]);
         p->t->node_of_cpu[cpu] = (uint8_t)node;
     }
     for (unsigned i = 0; i < TEXT_WORDS; i++)
-        p->t->possible_cpus[i] |= p->set[i];
+        p->t->possible_cpus[i] |= p->list[i];
     p->t->online_nodes |= (uint64_t)1 << node;
     return true;
 }
 
-static bool text_size(struct text *p, uint64_t *bytes)
+static bool text_memory(struct text *p, const char *list, char *size)
 {
-    static const char units[] = "KMGT";
-    const char *from = p->at, *unit;
-    unsigned shift = 0;
+    char *tera = strchr(size, 'T'); /* parse_size() has no unit above G */
+    unsigned shift = tera && tera[1] == '\0' ? 40 : 0;
+    uint64_t nodes;
+    size_t bytes;
 
-    if (!text_number(p, "a size", 0, text_memory_max, bytes))
+    if (!text_list(p, list, "nodes", TOPOLOGY_NODES_MAX))
         return false;
-    if (*p->at && (unit = strchr(units, *p->at)) != NULL) {
-        shift = 10 * (unsigned)(unit - units + 1);
-        p->at++;
-    }
-    if (*bytes > text_memory_max >> shift)
-        return text_fail(p, from, "no node has that much memory");
-    *bytes <<= shift;
-    return true;
-}
-
-static bool text_memory(struct text *p)
-{
-    const char *at = p->at;
-    uint64_t nodes, bytes;
-
-    if (!text_list(p, "a node", TOPOLOGY_NODES_MAX))
-        return false;
-    nodes = p->set[0];
+    nodes = p->list[0];
     if (nodes & p->memory_said)
-        return text_fail(p, at, "the memory of node %d is said twice",
+        return text_fail(p, "the memory of node %d is said twice",
                          __builtin_ctzll(nodes & p->memory_said));
-    if (!text_equals(p) || !text_size(p, &bytes))
-        return false;
+    if (shift > 0)
+        *tera = '\0';
+    if (!(shift > 0 ? parse_number(size, &bytes) : parse_size(size, &bytes)) ||
+        bytes > text_memory_max >> shift)
+        return text_fail(p, "\"%.32s%s\" is not a size of memory such as 16G", size,
+                         shift > 0 ? "T" : "");
     for (unsigned node = 0; node < TOPOLOGY_NODES_MAX; node++)
         if (nodes >> node & 1)
-            p->t->memory[node] = bytes;
+            p->t->memory[node] = (uint64_t)bytes << shift;
     p->memory_said |= nodes;
     p->memory_stated = true;
     p->t->online_nodes |= nodes;
@@ -283,70 +204,67 @@ static void text_set_distance(struct topology *t, uint64_t from, uint64_t to, ui
                 t->distance[a][b] = t->distance[b][a] = distance;
 }
 
-/* "0-3=12" or "0-3/4-7=32". */
-static bool text_distance(struct text *p)
+/* "0-3" or "0-3/4-7", and the distance. */
+static bool text_distance(struct text *p, char *pair, const char *number)
 {
-    const char *at = p->at;
-    uint64_t from, to, distance;
+    char *second = strchr(pair, '/');
+    uint64_t from, to;
+    unsigned distance;
 
-    if (!text_nodes(p, &from))
+    if (second)
+        *second++ = '\0';
+    if (!text_nodes(p, pair, &from) || !text_nodes(p, second ? second : pair, &to))
         return false;
-    to = from;
-    if (*p->at == '/') {
-        p->at++;
-        if (!text_nodes(p, &to))
-            return false;
-    }
-    /* One node beside no other; "*" of a machine of one node is fine. */
-    if (from == to && !(from & (from - 1)) && *at != '*')
-        return text_fail(p, at, "a distance is between two nodes; to itself it is %d",
-                         TOPOLOGY_LOCAL);
-    if (!text_equals(p) ||
-        !text_number(p, "a distance", TOPOLOGY_LOCAL, TOPOLOGY_FAR - 1, &distance))
+    /* One node and no other; "*" of a machine of one node is fine. */
+    if (from == to && !(from & (from - 1)) && *pair != '*')
+        return text_fail(p, "a distance is between two nodes; to itself it is %d", TOPOLOGY_LOCAL);
+    if (!text_number(p, number, "distance", TOPOLOGY_LOCAL, TOPOLOGY_FAR - 1, &distance))
         return false;
     text_set_distance(p->t, from, to, (uint8_t)distance);
     return true;
 }
 
-static bool text_statement(struct text *p, enum text_pass pass)
+/* A word of the copy, which is split if this is its pass. */
+static bool text_statement(struct text *p, char *word, enum text_pass pass)
 {
-    const char *start = p->at;
-    size_t length = strspn(start, "abcdefghijklmnopqrstuvwxyz");
+    size_t length = strcspn(word, ":");
+    char *left = word + length + 1, *right;
     enum text_key key = 0;
-    bool ok;
 
     while (key < KEYS && (strlen(text_keys[key].name) != length ||
-                          memcmp(text_keys[key].name, start, length) != 0))
+                          memcmp(text_keys[key].name, word, length) != 0))
         key++;
-    if (length == 0)
-        return text_unexpected(p, "node:, core:, smt:, cpus:, memory: or distance:");
-    if (key == KEYS)
-        return text_fail(p, start, "\"%.*s\" is none of node, core, smt, cpus, memory, distance",
-                         length < 32 ? (int)length : 32, start);
-    p->at += length;
-    if (*p->at != ':')
-        return text_unexpected(p, "':'");
-    p->at++;
-    if (text_keys[key].pass != pass) {
-        p->at += strcspn(p->at, " \t\r\n#");
+    if (key == KEYS || word[length] != ':')
+        return text_fail(
+            p, "\"%.32s\" is none of node:, core:, smt:, cpus:, memory:, distance:", word);
+    if (text_keys[key].pass != pass)
         return true;
+    if (pass == TEXT_SHAPE)
+        return text_shape(p, key, left);
+    right = strchr(left, '=');
+    if (!right)
+        return text_fail(p, "\"%.32s\" has no '='", word);
+    *right++ = '\0';
+    return key == KEY_CPUS     ? text_cpus(p, left, right)
+           : key == KEY_MEMORY ? text_memory(p, left, right)
+                               : text_distance(p, left, right);
+}
+
+/* All statements that are read in this pass.  `copy` has `size` bytes, and NUL between the words. */
+static bool text_pass(struct text *p, char *copy, size_t size, enum text_pass pass)
+{
+    size_t length;
+
+    for (p->at = 0; p->at < size; p->at += length + 1) {
+        char *word = copy + p->at;
+        length = strlen(word);
+        if (length > 0 && !text_statement(p, word, pass))
+            return false;
+        if (strlen(word) < length) /* it was split: no further pass reads it */
+            memset(word, 0, length);
     }
-    switch (key) {
-    case KEY_CPUS:
-        ok = text_cpus(p);
-        break;
-    case KEY_MEMORY:
-        ok = text_memory(p);
-        break;
-    case KEY_DISTANCE:
-        ok = text_distance(p);
-        break;
-    default:
-        ok = text_shape(p, start, key);
-    }
-    if (ok && *p->at != '\0' && *p->at != '#' && !text_is_space(*p->at))
-        ok = text_unexpected(p, "a space");
-    return ok;
+    p->at = size;
+    return true;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -364,7 +282,7 @@ static bool text_apply_nodes(struct text *p)
             with_cpus |= (uint64_t)1 << t->node_of_cpu[cpu];
         }
     if (t->cpus == 0)
-        return text_fail(p, p->at, "there is no CPU");
+        return text_fail(p, "there is no CPU");
     for (unsigned node = 0; node < TOPOLOGY_NODES_MAX; node++) {
         uint64_t bit = (uint64_t)1 << node;
         if (!(t->online_nodes & bit))
@@ -373,39 +291,57 @@ static bool text_apply_nodes(struct text *p)
             t->memory[node] = text_memory_default;
         t->memory_nodes |= t->memory[node] ? bit : 0;
         if (!((with_cpus | t->memory_nodes) & bit))
-            return text_fail(p, p->at, "node %u has neither CPUs nor memory", node);
+            return text_fail(p, "node %u has neither CPUs nor memory", node);
         t->nodes = node + 1;
         t->distance[node][node] = TOPOLOGY_LOCAL;
     }
     if (!t->memory_nodes)
-        return text_fail(p, p->at, "no node has memory");
+        return text_fail(p, "no node has memory");
     text_set_distance(t, t->online_nodes, t->online_nodes, TEXT_DISTANCE_DEFAULT);
     return true;
+}
+
+/* Comments and white space become NUL. */
+static void text_split(char *copy)
+{
+    static const char space[] = " \t\r\n#";
+
+    while (*(copy += strcspn(copy, space))) {
+        size_t length = *copy == '#' ? strcspn(copy, "\n") : 1;
+        memset(copy, 0, length);
+        copy += length;
+    }
 }
 
 bool topology_text_parse(struct topology *t, const char *text, char *error)
 {
     struct text p = {.start = text, .t = t, .error = error};
+    size_t size = strlen(text) + 1;
+    char *copy = os_map(size);
+    bool ok = copy != NULL;
 
-    for (enum text_pass pass = 0; pass < TEXT_PASSES; pass++) {
-        p.at = text;
-        for (text_skip_space(&p); *p.at; text_skip_space(&p))
-            if (!text_statement(&p, pass))
-                return false;
-        if ((pass == TEXT_SHAPE && !text_apply_shape(&p)) ||
-            (pass == TEXT_NODES && !text_apply_nodes(&p)))
-            return false;
+    if (!ok)
+        return text_fail(&p, "no memory to read it");
+    memcpy(copy, text, size);
+    text_split(copy);
+    for (enum text_pass pass = 0; ok && pass < TEXT_PASSES; pass++) {
+        ok = text_pass(&p, copy, size - 1, pass);
+        if (ok && pass == TEXT_SHAPE)
+            ok = text_apply_shape(&p);
+        else if (ok && pass == TEXT_NODES)
+            ok = text_apply_nodes(&p);
     }
-    t->simulated = true;
-    topology_derive(t);
-    return true;
+    os_unmap(copy, size);
+    t->simulated = ok;
+    if (ok)
+        topology_derive(t);
+    return ok;
 }
 
 /* A statement begins with its key; a name of a file of that form needs a "./" before it. */
 static bool text_is_text(const char *text)
 {
-    while (text_is_space(*text))
-        text++;
+    text += strspn(text, " \t\r\n");
     return *text == '\0' || *text == '#' || text[strspn(text, "abcdefghijklmnopqrstuvwxyz")] == ':';
 }
 

@@ -3,7 +3,7 @@
 #include <urcu/urcu-memb.h>
 
 #define FLAVOUR(call) urcu_memb_##call
-#include "urcu/flavour.h"
+#include "urcu/flavour.def"
 
 #include <stook/urcu.h>
 

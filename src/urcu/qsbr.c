@@ -3,7 +3,7 @@
 #include <urcu/urcu-qsbr.h>
 
 #define FLAVOUR(call) urcu_qsbr_##call
-#include "urcu/flavour.h"
+#include "urcu/flavour.def"
 
 #include <stook/urcu.h>
 

@@ -117,7 +117,7 @@ static struct slot_counts cache_show_slot(const struct stook_cache *cache, unsig
 }
 
 /* Handed out by the slabs: what waits in sheaves counts, as in Linux. */
-static uint64_t cache_show_handed(struct stook_cache *cache, unsigned node)
+static uint64_t cache_show_allocated(struct stook_cache *cache, unsigned node)
 {
     uint64_t total = cache_show_node(cache, node).objects,
              free = cache_show_lists(cache, node).free;
@@ -150,7 +150,7 @@ static uint64_t cache_show_debug(const struct stook_cache *cache, uint32_t flag)
     X(hwcache_align, SHOW_CACHE, (cache->flags & STOOK_CACHE_HWALIGN) != 0)                        \
     X(min_partial, SHOW_CACHE, cache->min_partial)                                                 \
     X(object_size, SHOW_CACHE, cache->object_size)                                                 \
-    X(objects, SHOW_NODE, cache_show_handed(cache, number))                                        \
+    X(objects, SHOW_NODE, cache_show_allocated(cache, number))                                     \
     X(objects_partial, SHOW_NODE, cache_show_lists(cache, number).partial_inuse)                   \
     X(objs_per_slab, SHOW_CACHE, cache->layout.objects)                                            \
     X(order, SHOW_CACHE, cache->layout.order)                                                      \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * profile.c - writes the profile as one JSON document, on a call, a signal or at the end. profile_sites.c,
- * profile_samples.c and profile_maps.c write its parts.
+ * profile.c - writes the profile as one JSON document, on a call, a signal or at the end.  profile_samples.c
+ * and profile_maps.c write its parts.
  */
 #include "watch/profile.h"
 
@@ -62,9 +62,9 @@ static void profile_sums(struct writer *w)
     }
     for (unsigned i = 1, end = stats_caches(); i < end; i++)
         if (stats_read_cache(i, &row) && !row.internal)
-            sum.bytes.in_use += row.active * row.stride;
+            sum.in_use += row.active * row.stride;
     large_count(&objects, &large);
-    writer_key(w, "in_use_bytes", sum.bytes.in_use + large, ",\n ");
+    writer_key(w, "in_use_bytes", sum.in_use + large, ",\n ");
 }
 
 int stook_profile_write(int fd)
@@ -75,7 +75,7 @@ int stook_profile_write(int fd)
     profile_process(&writer);
     profile_sums(&writer);
     writer_print(&writer, "\"sites\": [");
-    profile_sites_write(&writer, true, "");
+    profile_samples_sites(&writer, true, "");
     writer_print(&writer, "]");
     writer_print(&writer, ",\n ");
     profile_samples_write(&writer);

@@ -14,7 +14,7 @@
 
 /* Elements of an array: the sites that objects are counted by.  `kind` is text that each begins with; if it is not
  * empty, each has a stack. */
-void profile_sites_write(struct writer *writer, bool first, const char *kind);
+void profile_samples_sites(struct writer *writer, bool first, const char *kind);
 
 /* The files whose code is mapped, as a JSON array: where, and which build. */
 void profile_maps_write(struct writer *writer);

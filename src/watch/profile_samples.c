@@ -37,7 +37,7 @@ static void profile_site(struct writer *w, const struct stook_tag_stat *stat, bo
     writer_key(w, "total_bytes", stat->total_bytes, "}");
 }
 
-void profile_sites_write(struct writer *w, bool first, const char *kind)
+void profile_samples_sites(struct writer *w, bool first, const char *kind)
 {
     struct stook_tag_stat stat = {.size = sizeof(stat)};
 
@@ -199,6 +199,6 @@ void profile_samples_write(struct writer *w)
     }
     /* Objects that are counted by call site are no samples: with them the list speaks of all. */
     if (!first)
-        profile_sites_write(w, false, "\"kind\": \"counted\", ");
+        profile_samples_sites(w, false, "\"kind\": \"counted\", ");
     writer_print(w, "]");
 }

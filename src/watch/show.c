@@ -25,24 +25,24 @@ static void show_add_large(struct stats_cache *row, struct stats_cache *sum)
     struct arena_stat arena;
 
     stats_read_arena(&arena);
-    sum->bytes.peak = arena.peak;
+    sum->peak = arena.peak;
     memset(row, 0, sizeof(*row));
-    large_count(&row->total, &row->bytes.resident);
+    large_count(&row->total, &row->resident);
     row->active = row->total;
-    row->bytes.in_use = row->bytes.resident; /* all of their pages */
+    row->in_use = row->resident; /* all of their pages */
     stats_add(sum, row);
 }
 
 /* ---- table ---------------------------------------------------------------------------------- */
 
-static void show_sizes(struct writer *w, const struct stats_bytes *bytes)
+static void show_sizes(struct writer *w, const struct stats_cache *row)
 {
-    writer_size(w, bytes->resident);
-    writer_size(w, bytes->in_use);
-    writer_size(w, bytes->cached);
-    writer_size(w, bytes->wasted);
-    if (bytes->peak)
-        writer_size(w, bytes->peak);
+    writer_size(w, row->resident);
+    writer_size(w, row->in_use);
+    writer_size(w, row->cached);
+    writer_size(w, row->wasted);
+    if (row->peak)
+        writer_size(w, row->peak);
     else
         writer_print(w, " %8s", "-");
     writer_print(w, "\n");
@@ -72,7 +72,7 @@ static void show_row(struct writer *w, const struct stats_cache *row, int width)
     writer_print(w, " %7llu %7u %5u %8u", (unsigned long long)row->object_size, row->stride,
                  row->order, row->slab_objects);
     show_counts(w, row);
-    show_sizes(w, &row->bytes);
+    show_sizes(w, row);
 }
 
 static void show_process(struct writer *w)
@@ -213,11 +213,11 @@ static void show_table(struct writer *w, bool all)
     if (row.total > 0 || all) {
         writer_print(w, "%-*s %7s %7s %5s %8s", width, "(large)", "-", "-", "-", "-");
         show_counts(w, &row);
-        show_sizes(w, &row.bytes);
+        show_sizes(w, &row);
     }
     writer_print(w, "%-*s %7s %7s %5s %8s", width, "total", "", "", "", "");
     show_counts(w, &sum);
-    show_sizes(w, &sum.bytes);
+    show_sizes(w, &sum);
     if (empty)
         writer_print(w, "(%u caches without slabs are left out)\n", empty);
     show_groups_table(w);
@@ -229,18 +229,10 @@ static void show_table(struct writer *w, bool all)
 
 static void show_json_counts(struct writer *w, const struct stats_cache *row)
 {
-    writer_key(w, "active_objects", row->active, ", ");
-    writer_key(w, "total_objects", row->total, ", ");
-    writer_key(w, "sheaf_objects", row->in_sheaves, ", ");
-    writer_key(w, "slab_free_objects", row->in_slabs, ", ");
-    writer_key(w, "slabs", row->slabs, ", ");
-    writer_key(w, "sheaves", row->sheaves, ", ");
-    writer_key(w, "barns", row->barns, ", ");
-    writer_key(w, "resident_bytes", row->bytes.resident, ", ");
-    writer_key(w, "in_use_bytes", row->bytes.in_use, ", ");
-    writer_key(w, "cached_bytes", row->bytes.cached, ", ");
-    writer_key(w, "wasted_bytes", row->bytes.wasted, ", ");
-    writer_key(w, "peak_bytes", row->bytes.peak, "");
+#define SHOW_KEY(member, key) writer_key(w, key, row->member, ", ");
+    STATS_SUMS(SHOW_KEY)
+#undef SHOW_KEY
+    writer_key(w, "peak_bytes", row->peak, "");
     for (unsigned event = 0; row->counted && event < STAT_EVENTS; event++) {
         writer_print(w, event ? ", " : ",\n   \"counters\": {");
         writer_key(w, stat_name((enum stat_event)event), row->counter[event], "");
@@ -357,7 +349,7 @@ static void show_json(struct writer *w)
     show_groups_json(w);
     writer_print(w, ",\n \"large\": {");
     writer_key(w, "objects", row.total, ", ");
-    writer_key(w, "resident_bytes", row.bytes.resident, "},\n \"totals\": {");
+    writer_key(w, "resident_bytes", row.resident, "},\n \"totals\": {");
     show_json_counts(w, &sum);
     writer_print(w, ",\n");
     show_json_guard(w);

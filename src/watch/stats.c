@@ -40,13 +40,11 @@ static uint64_t stats_min(uint64_t a, uint64_t b)
 
 static void stats_split(struct stats_cache *row)
 {
-    struct stats_bytes *bytes = &row->bytes;
-
     /* Slabs, objects and pages are counted one after the other: no part may outgrow the whole. */
-    bytes->in_use = stats_min(row->active * row->object_size, bytes->resident);
-    bytes->cached = stats_min((row->in_sheaves + row->in_slabs) * row->object_size,
-                              bytes->resident - bytes->in_use);
-    bytes->wasted = bytes->resident - bytes->in_use - bytes->cached;
+    row->in_use = stats_min(row->active * row->object_size, row->resident);
+    row->cached = stats_min((row->in_sheaves + row->in_slabs) * row->object_size,
+                            row->resident - row->in_use);
+    row->wasted = row->resident - row->in_use - row->cached;
 }
 
 void stats_count(struct stook_cache *cache, struct cache_counts *counts)
@@ -94,8 +92,8 @@ static void stats_fill(struct stook_cache *cache, struct stats_cache *row)
     row->slabs = counts.slabs;
     row->sheaves = counts.sheaves;
     row->barns = counts.barns;
-    row->bytes.resident = stats_resident(cache, counts.pages);
-    row->bytes.peak = counts.peak_pages << PAGE_SHIFT;
+    row->resident = stats_resident(cache, counts.pages);
+    row->peak = counts.peak_pages << PAGE_SHIFT;
     stats_split(row);
     row->counted = stat_is_kept(cache);
     for (unsigned event = 0; row->counted && event < STAT_EVENTS; event++)
@@ -123,17 +121,9 @@ bool stats_read_cache(unsigned number, struct stats_cache *row)
 
 void stats_add(struct stats_cache *sum, const struct stats_cache *row)
 {
-    sum->active += row->active;
-    sum->in_sheaves += row->in_sheaves;
-    sum->in_slabs += row->in_slabs;
-    sum->total += row->total;
-    sum->slabs += row->slabs;
-    sum->sheaves += row->sheaves;
-    sum->barns += row->barns;
-    sum->bytes.resident += row->bytes.resident;
-    sum->bytes.in_use += row->bytes.in_use;
-    sum->bytes.cached += row->bytes.cached;
-    sum->bytes.wasted += row->bytes.wasted;
+#define STATS_ADD(member, key) sum->member += row->member;
+    STATS_SUMS(STATS_ADD)
+#undef STATS_ADD
 }
 
 void stats_read_arena(struct arena_stat *arena)

@@ -24,23 +24,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct stats_bytes {
-    uint64_t resident, in_use, cached, wasted;
-    uint64_t peak; /* of resident, since the start */
-};
+/* What rows have and sums add up: the member, and its key in the report's JSON. */
+#define STATS_SUMS(X)                                                                              \
+    X(active, "active_objects") /* handed to users */                                              \
+    X(total, "total_objects")                                                                      \
+    X(in_sheaves, "sheaf_objects")   /* free, in sheaves of CPUs and barns */                      \
+    X(in_slabs, "slab_free_objects") /* free, in partial and empty slabs */                        \
+    X(slabs, "slabs")                                                                              \
+    X(sheaves, "sheaves") /* with CPUs */                                                          \
+    X(barns, "barns")     /* sheaves in barns */                                                   \
+    X(resident, "resident_bytes")                                                                  \
+    X(in_use, "in_use_bytes")                                                                      \
+    X(cached, "cached_bytes")                                                                      \
+    X(wasted, "wasted_bytes")
 
 struct stats_cache {
     char name[STOOK_NAME_MAX + 1];
     uint64_t object_size, align;
-    uint32_t stride, order, slab_objects;  /* slab_objects: in a slab of `order` */
-    uint32_t capacity;                     /* objects a sheaf; 0: the cache has no sheaves */
-    bool internal;                         /* the library's own */
-    uint64_t active;                       /* objects handed to users */
-    uint64_t in_sheaves;                   /* free objects in sheaves of CPUs and barns */
-    uint64_t in_slabs;                     /* free objects in partial and empty slabs */
-    uint64_t total, slabs, sheaves, barns; /* sheaves: with CPUs; barns: sheaves in barns */
-    struct stats_bytes bytes;
-    bool counted; /* it counts its events, or did; else the counters are 0 */
+    uint32_t stride, order, slab_objects; /* slab_objects: in a slab of `order` */
+    uint32_t capacity;                    /* objects a sheaf; 0: the cache has no sheaves */
+    bool internal;                        /* the library's own */
+#define STATS_MEMBER(member, key) uint64_t member;
+    STATS_SUMS(STATS_MEMBER)
+#undef STATS_MEMBER
+    uint64_t peak; /* of resident, since the start */
+    bool counted;  /* it counts its events, or did; else the counters are 0 */
     uint64_t counter[STAT_EVENTS];
 };
 

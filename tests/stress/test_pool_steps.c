@@ -282,7 +282,7 @@ TEST(waiter_at_every_step)
         /* With a reserve of 1: that one is out, and so is its taker's wish to free it. */
         held[0] = min == 0 ? taken[--ntaken] : stook_pool_alloc(pool, STOOK_NORECLAIM);
         if (min == 0) /* as if it were the pool's */
-            rows_add(pool_counter(pool, POOL_CAME), ROWS_LINE, 1);
+            rows_add(pool_counter(pool, POOL_ALLOCATED), ROWS_LINE, 1);
         atomic_store(&stop, false);
         pthread_create(&thread, NULL, waiter, NULL);
         for (at_step = 1; !finished; at_step += at_step < DENSE ? 1 : 41) {

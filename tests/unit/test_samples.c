@@ -73,8 +73,7 @@ static uint64_t shown(const char *name)
     for (unsigned i = 0; i < stats_caches(); i++)
         if (stats_read_cache(i, &row) && strcmp(row.name, name) == 0) {
             assert_int_equal(row.internal, strncmp(name, "sampled-", 8) == 0);
-            assert_int_equal(row.bytes.in_use + row.bytes.cached + row.bytes.wasted,
-                             row.bytes.resident);
+            assert_int_equal(row.in_use + row.cached + row.wasted, row.resident);
             return row.active;
         }
     fail_msg("there is no cache %s", name);

@@ -52,6 +52,6 @@ assert again["cpus"]["possible"] == plain["cpus"]["possible"]
 
 lines = info(os.path.join(TOPOLOGIES, "large.topo")).splitlines()
 large = [line for line in lines if line.startswith("topology         simulated: cpus:0=0-15,256-27")]
-assert len(large) == 1 and large[0].endswith("14/15=12"), lines
+assert len(large) == 1 and large[0].endswith("distance:14/15=12"), lines
 assert "topology         cpus:" in info()
 assert "simulated" not in info()

@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+static uint64_t print_nodes; /* with CPUs or memory: an online node may have neither */
+
 struct print {
     char *buf;
     size_t size, length; /* length of all, whether it fits or not */
@@ -105,63 +107,43 @@ static unsigned print_distance(const struct topology *t, unsigned a, unsigned b)
                                 : d;
 }
 
-/* Of the first node, one rule for all nodes behind it that are equally far. */
-static void print_distances_of(struct print *p, const struct topology *t, uint64_t nodes,
-                               unsigned a)
+/* The nodes behind `a` that are as far from it as `b` is. */
+static bool print_as_far(const struct topology *t, unsigned n, unsigned pair)
 {
-    for (unsigned b = a + 1; b < t->nodes; b++) {
-        unsigned d = print_distance(t, a, b), same = a + 1;
-        const char *comma = "";
-        if (!(nodes >> b & 1))
-            continue;
-        while (!(nodes >> same & 1) || print_distance(t, a, same) != d)
-            same++;
-        if (same < b) /* said with the first of that distance */
-            continue;
-        print_add(p, " distance:%u/", a);
-        for (; same < t->nodes; same++)
-            if ((nodes >> same & 1) && print_distance(t, a, same) == d) {
-                print_add(p, "%s%u", comma, same);
-                comma = ",";
-            }
-        print_add(p, "=%u", d);
-    }
+    unsigned a = pair / TOPOLOGY_NODES_MAX, b = pair % TOPOLOGY_NODES_MAX;
+
+    return n > a && (print_nodes >> n & 1) && print_distance(t, a, n) == print_distance(t, a, b);
 }
 
-static void print_distances(struct print *p, const struct topology *t, uint64_t nodes)
+static void print_distances(struct print *p, const struct topology *t)
 {
-    unsigned low = ~0u, high = 0;
-
     for (unsigned a = 0; a < t->nodes; a++)
-        for (unsigned b = 0; b < a; b++)
-            if ((nodes >> a & 1) && (nodes >> b & 1)) {
-                unsigned d = print_distance(t, a, b);
-                low = d < low ? d : low;
-                high = d > high ? d : high;
-            }
-    if (high == 0) /* one node */
-        return;
-    if (low == high) {
-        print_add(p, " distance:*=%u", low);
-        return;
-    }
-    for (unsigned a = 0; a < t->nodes; a++)
-        if (nodes >> a & 1)
-            print_distances_of(p, t, nodes, a);
+        for (unsigned b = a + 1; b < t->nodes; b++) {
+            unsigned pair = a * TOPOLOGY_NODES_MAX + b, first = a + 1;
+            if (!(print_nodes >> a & 1) || !(print_nodes >> b & 1))
+                continue;
+            while (!print_as_far(t, first, pair))
+                first++;
+            if (first < b) /* said with the first of that distance */
+                continue;
+            print_add(p, " distance:%u/", a);
+            print_list(p, t, t->nodes, pair, print_as_far);
+            print_add(p, "=%u", print_distance(t, a, b));
+        }
 }
 
 size_t topology_print(const struct topology *t, char *buf, size_t size)
 {
     struct print p = {buf, size, 0};
-    uint64_t nodes = t->memory_nodes; /* with CPUs or memory: an online node may have neither */
 
+    print_nodes = t->memory_nodes;
     if (size > 0)
         *buf = '\0';
     for (unsigned cpu = 0; cpu < t->cpus; cpu++)
         if (topology_has_cpu(t, cpu))
-            nodes |= (uint64_t)1 << t->node_of_cpu[cpu];
+            print_nodes |= (uint64_t)1 << t->node_of_cpu[cpu];
     print_cpus(&p, t);
     print_sizes(&p, t);
-    print_distances(&p, t, nodes);
+    print_distances(&p, t);
     return p.length;
 }

@@ -31,7 +31,7 @@ byte done;
         k = 0                                                                                      \
     }
 
-/* code: src/reserve/rcu_submit.c rcu_pass_begin | atomic_fetch_add(&rcu_pass_counts[side], 1) */
+/* code: src/reserve/rcu_full.c rcu_pass_begin | atomic_fetch_add(&rcu_pass_counts[side], 1) */
 inline begin(s)
 {
     do
@@ -41,7 +41,7 @@ inline begin(s)
 #ifdef NO_RECHECK
         break
 #else
-        /* code: src/reserve/rcu_submit.c rcu_pass_begin | if ((atomic_load(&rcu_pass_side) & 1) == side) */
+        /* code: src/reserve/rcu_full.c rcu_pass_begin | if ((atomic_load(&rcu_pass_side) & 1) == side) */
         if
         :: side % 2 == s -> break
         :: side % 2 != s -> hands[s]--
@@ -50,7 +50,7 @@ inline begin(s)
     od
 }
 
-/* code: src/reserve/rcu_submit.c rcu_submit | side = rcu_pass_begin() */
+/* code: src/reserve/rcu.c rcu_submit | side = rcu_pass_begin() */
 inline hand_over()
 {
 #if defined(NO_HAND)
@@ -60,25 +60,25 @@ inline hand_over()
     begin(s);
 #else
     begin(s);
-    /* code: src/reserve/rcu_submit.c rcu_submit | sheaf = rcu_full_pop_all() */
+    /* code: src/reserve/rcu.c rcu_submit | sheaf = rcu_full_pop_all() */
     POP(mine);
 #endif
     k = 0;
     do
     :: k == SHEAVES -> break
-    :: k < SHEAVES && mine[k] -> /* code: src/reserve/rcu_submit.c rcu_submit | rcu_ops.call(&rcu_batch_of(sheaf)->head, done) */
+    :: k < SHEAVES && mine[k] -> /* code: src/reserve/rcu.c rcu_submit | rcu_ops.call(&rcu_batch_of(sheaf)->head, rcu_done) */
         atomic { assert(!called[k]); called[k] = true; mine[k] = false };
         k++
     :: k < SHEAVES && !mine[k] -> k++
     od;
     k = 0;
 #ifndef NO_HAND
-    /* code: src/reserve/rcu_submit.c rcu_submit | rcu_pass_end(side) */
+    /* code: src/reserve/rcu.c rcu_submit | rcu_pass_end(side) */
     hands[s]--
 #endif
 }
 
-/* code: src/reserve/rcu_submit.c rcu_pass_wait | side = atomic_fetch_add(&rcu_pass_side, 1) & 1 */
+/* code: src/reserve/rcu_full.c rcu_pass_wait | side = atomic_fetch_add(&rcu_pass_side, 1) & 1 */
 inline wait()
 {
     atomic { !waiting -> waiting = true };

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rcu_submit.c - the stack of full sheaves, the counts of movers (rcu.h), and the loop that passes the stack's sheaves to
- * the program's RCU.
+ * rcu_full.c - the program's RCU, the stack of full sheaves that wait for ops.call, and the counts of movers (rcu.h).
  */
 #include "base/cancel.h"
 #include "base/context.h"
 #include "base/lock.h"
 #include "reserve/rcu.h"
-
-#include <errno.h>
 
 struct stook_rcu_ops rcu_ops;
 static _Atomic(struct sheaf *) rcu_full; /* the stack */
@@ -71,8 +68,7 @@ void rcu_full_push(struct sheaf *sheaf)
                                                   memory_order_relaxed));
 }
 
-/* Takes the whole stack.  Between rcu_pass_begin() and rcu_pass_end(). */
-static struct sheaf *rcu_full_pop_all(void)
+struct sheaf *rcu_full_pop_all(void)
 {
     /* Release, too: a thread that finds the stack empty afterwards sees that this mover is counted. */
     return atomic_exchange_explicit(&rcu_full, NULL, memory_order_acq_rel);
@@ -99,47 +95,4 @@ void rcu_batch_init(struct sheaf *sheaf, uint32_t capacity, uint32_t node)
     sheaf->capacity = capacity;
     batch->node = node;
     batch->capacity = capacity;
-}
-
-static __thread struct {
-    bool submitting;    /* this thread is in ops.call */
-    _Atomic bool again; /* a signal handler interrupted it there, and left a sheaf on the stack */
-} rcu_submit_self __attribute__((tls_model("initial-exec")));
-
-static struct rcu_batch *rcu_batch_of(struct sheaf *sheaf)
-{
-    return (struct rcu_batch *)(void *)&sheaf->object[sheaf->capacity];
-}
-
-void rcu_submit(void (*done)(struct stook_rcu_head *head))
-{
-    int saved = errno, cancel;
-
-    if (rcu_submit_self.submitting) { /* a handler that interrupted the loop below */
-        atomic_store_explicit(&rcu_submit_self.again, true, memory_order_relaxed);
-        return;
-    }
-    cancel = cancel_off();
-    do {
-        struct sheaf *sheaf;
-        unsigned side;
-        atomic_store_explicit(&rcu_submit_self.again, false, memory_order_relaxed);
-        rcu_submit_self.submitting = true;
-        atomic_signal_fence(memory_order_seq_cst);
-        side = rcu_pass_begin();
-        sheaf = rcu_full_pop_all();
-        while (sheaf) {
-            struct sheaf *next = sheaf->next;
-            sheaf->next = NULL;
-            rcu_ops.call(&rcu_batch_of(sheaf)->head, done);
-            sheaf = next;
-        }
-        rcu_pass_end(side);
-        atomic_signal_fence(memory_order_seq_cst);
-        rcu_submit_self.submitting = false;
-        atomic_signal_fence(memory_order_seq_cst);
-        rcu_slabs_begin();
-    } while (atomic_load_explicit(&rcu_submit_self.again, memory_order_relaxed));
-    cancel_on(cancel);
-    errno = saved;
 }
