@@ -56,7 +56,7 @@ static struct stook_cache *buckets_cache(const char *prefix, unsigned class,
     if ((args.flags & STOOK_CACHE_HWALIGN) && args.align < BUCKETS_LINE)
         args.align = BUCKETS_LINE;
     args.flags |= CACHE_SIZED;
-    return stook_private_cache(name, kmalloc_classes[class].size, &args, true);
+    return private_cache(name, kmalloc_classes[class].size, &args, true);
 }
 
 struct stook_kmem_buckets *stook_kmem_buckets_create(const char *name,

@@ -70,7 +70,7 @@ static bool kmalloc_make_classes(void)
         /* Acquire: who sees kmalloc_made by this thread sees what the other one made. */
         if (atomic_load_explicit(&kmalloc_cache[i], memory_order_acquire))
             continue;
-        cache = stook_private_cache(kmalloc_classes[i].name, kmalloc_classes[i].size, &args, true);
+        cache = private_cache(kmalloc_classes[i].name, kmalloc_classes[i].size, &args, true);
         if (!cache)
             return false;
         if (!atomic_compare_exchange_strong(&kmalloc_cache[i], &none, cache))
@@ -291,19 +291,6 @@ __attribute__((aligned(64))) void *stook_kmalloc_at(size_t size, unsigned flags,
 }
 
 /* A product that overflows is a size that cannot be had. */
-static size_t kmalloc_product(size_t n, size_t size)
-{
-    size_t product;
-
-    return __builtin_mul_overflow(n, size, &product) ? SIZE_MAX : product;
-}
-
-void *stook_kmalloc_array(size_t n, size_t size, unsigned flags)
-{
-    return stook_kmalloc_from(kmalloc_product(n, size), flags,
-                              where_address(__builtin_return_address(0)));
-}
-
 void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where)
 {
     void *object;
@@ -390,22 +377,7 @@ __attribute__((aligned(64))) void stook_free_any(void *object)
     kfree_slow(object);
 }
 
-void stook_kmem_free_sensitive(const void *object)
-{
-    if (!kmalloc_is_none(object))
-        explicit_bzero((void *)(uintptr_t)object, stook_usable_size(object));
-    stook_free_any((void *)(uintptr_t)object);
-}
-
 /* ---- change --------------------------------------------------------------------------------- */
-
-/* From whole pages to whole pages, without a copy; NULL: not to be had so. */
-static void *krealloc_pages(void *object, size_t size, const void *from)
-{
-    if (stook_private_large_resize(object, size, from))
-        return object;
-    return stook_private_large_move(object, size, from);
-}
 
 void *stook_kmalloc_zero_from(void *object, size_t from, unsigned flags)
 {
@@ -439,7 +411,8 @@ void *stook_krealloc_from(void *object, size_t size, unsigned flags, uint64_t wh
     kept = size < had ? size : had;
     if (had > STOOK_KMALLOC_CACHE_MAX && size > STOOK_KMALLOC_CACHE_MAX && size <= PTRDIFF_MAX &&
         !(flags & STOOK_SIGNAL_SAFE) && !slab_cache_of(object)) {
-        fresh = krealloc_pages(object, size, where & 1 ? NULL : (void *)(uintptr_t)(where >> 1));
+        fresh = stook_private_large_resize(object, size,
+                                           where & 1 ? NULL : (void *)(uintptr_t)(where >> 1));
         if (fresh)
             return stook_kmalloc_zero_from(fresh, kept, flags);
     }
@@ -458,12 +431,6 @@ void *stook_krealloc_from(void *object, size_t size, unsigned flags, uint64_t wh
 void *stook_krealloc(void *object, size_t size, unsigned flags)
 {
     return stook_krealloc_from(object, size, flags, where_address(__builtin_return_address(0)));
-}
-
-void *stook_krealloc_array(void *object, size_t n, size_t size, unsigned flags)
-{
-    return stook_krealloc_from(object, kmalloc_product(n, size), flags,
-                               where_address(__builtin_return_address(0)));
 }
 
 /* ---- for stook/kmem.h ----------------------------------------------------------------------- */

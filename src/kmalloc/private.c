@@ -49,6 +49,7 @@ bool stook_private_start(unsigned interface, const char *version, void (*make)(v
     if (!init_once())
         return false;
     if (once_begin(&once)) {
+        private_limit();
         make();
         once_end(&once);
     }
@@ -64,23 +65,21 @@ void stook_private_view(struct stook_private_view *view)
     view->key = 0;
     for (unsigned i = 0; i < sizeof(view->key) / sizeof(uint16_t); i++)
         view->key = view->key << 16 | cache_secret();
-}
-
-void stook_private_on_growing(void (*fn)(size_t bytes))
-{
-    context_enter();
-    window_on_growing(fn);
-    context_leave();
+    view->canary = setting_number(SETTING_HARDEN) & SETTING_HARDEN_QUARANTINE ? CACHE_CANARY : 0;
+    view->tokens = setting_number(SETTING_HARDEN) & SETTING_HARDEN_TOKENS;
+    view->keeps_deepbind = setting_number(SETTING_DEEPBIND);
+    view->perturb = (unsigned char)setting_number(SETTING_PERTURB);
 }
 
 _Static_assert((int)STOOK_PRIVATE_CLOSES_ALL == HOOKS_CLOSES_ALL &&
                    (int)STOOK_PRIVATE_CLOSES_ALLOC == HOOKS_CLOSES_ALLOC,
                "malloc's calls close by the numbers of base/hooks.h");
 
-void stook_private_on_closing(void (*fn)(unsigned closed))
+void stook_private_follow(void (*grows)(size_t bytes), void (*closes)(unsigned closed))
 {
     context_enter();
-    accounted_on_malloc(fn);
+    window_on_growing(grows);
+    accounted_on_malloc(closes);
     context_leave();
 }
 
@@ -112,10 +111,17 @@ static __attribute__((noinline, cold)) void private_free_debug(struct stook_cach
     (void)debug_ask(before);
 }
 
+static bool private_is_marked(const struct stook_cache *cache)
+{
+    return !(cache->flags & (CACHE_DEBUG | CACHE_HARDENED));
+}
+
 /* Its frame is one of those of the deepest path of free(). */
 void stook_private_free(struct stook_cache *cache, void *object, enum stook_private_call call,
-                        size_t size)
+                        size_t size, uint64_t mark)
 {
+    if (private_is_marked(cache))
+        *stook_private_mark(object) = mark;
     if (__builtin_expect(cache->flags & (CACHE_DEBUG | STOOK_CACHE_QUARANTINE), 0))
         private_free_debug(cache, object, (enum debug_call)call, size);
     else
@@ -160,9 +166,8 @@ static void private_add_class(struct stook_cache *cache)
     }
 }
 
-LOCK_UNCHECKED struct stook_cache *stook_private_cache(const char *name, size_t size,
-                                                       const struct stook_cache_args *args,
-                                                       bool wait)
+LOCK_UNCHECKED struct stook_cache *private_cache(const char *name, size_t size,
+                                                 const struct stook_cache_args *args, bool wait)
 {
     struct stook_cache *cache = NULL;
 
@@ -189,7 +194,7 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
                                     .flags = CACHE_MALLOC | CACHE_SIZED | STOOK_CACHE_ADAPTIVE};
     /* Within a call of malloc, which does not wait for a fork; at the start there is no other class. */
     bool first = atomic_load_explicit(&private_adding, memory_order_relaxed) == 0;
-    struct stook_cache *cache = stook_private_cache(name, size, &args, first);
+    struct stook_cache *cache = private_cache(name, size, &args, first);
 
     if (!cache)
         return NULL;
@@ -214,13 +219,7 @@ void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *sl
     slab->stride = cache->layout.stride;
     /* With none no address is a start, for malloc's fast test: what begins behind a lead it does not know, and
      * it would mark objects. */
-    slab->objects =
-        cache->layout.lead || !stook_private_is_marked(cache) ? 0 : cache->layout.objects;
-}
-
-bool stook_private_is_marked(const struct stook_cache *cache)
-{
-    return !(cache->flags & (CACHE_DEBUG | CACHE_HARDENED));
+    slab->objects = cache->layout.lead || !private_is_marked(cache) ? 0 : cache->layout.objects;
 }
 
 void stook_private_freed(const struct stook_cache *cache, const void *object, const char *call,
@@ -237,29 +236,6 @@ void stook_private_freed(const struct stook_cache *cache, const void *object, co
         wrong_free(cache, object, DEBUG_DOUBLE_FREE);
     else
         wrong_found(&finding);
-}
-
-void stook_private_slabs(const struct stook_cache *cache, struct stook_private_slabs *slabs)
-{
-    uint64_t tagged = atomic_load_explicit(&cache->tagged, memory_order_relaxed);
-
-    *slabs = (struct stook_private_slabs){0};
-    for (unsigned i = 0; i < topology.nodes; i++) {
-        const struct node *node = &cache->nodes[i].node;
-        uint64_t least = __atomic_load_n(&node->made_min, __ATOMIC_RELAXED) -
-                         __atomic_load_n(&node->gone_min, __ATOMIC_RELAXED);
-        uint64_t all = __atomic_load_n(&node->made, __ATOMIC_RELAXED) -
-                       __atomic_load_n(&node->gone, __ATOMIC_RELAXED);
-        struct node_counts counts;
-        node_count(cache, i, &counts);
-        slabs->bytes += counts.pages * PAGE_SIZE;
-        slabs->objects += counts.objects;
-        for (uint32_t min = 0; min < 2; min++) {
-            size_t meta = column_meta(cache, (min ? SLAB_MIN : 0) | (tagged ? SLAB_TAGGED : 0));
-            slabs->outside += (min ? least : all - least) *
-                              ((meta + ARENA_GRANULE - 1) & ~(size_t)(ARENA_GRANULE - 1));
-        }
-    }
 }
 
 struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start)
@@ -369,7 +345,7 @@ void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, 
     /* Beside a fork malloc has memory as long as there are mappings. */
     if (__builtin_expect(!object, 0) && errno != EDQUOT && lock_forked_since(turn))
         object = stook_private_large_alloc(cache->layout.room, 1, NULL, from);
-    else if (object && stook_private_is_marked(cache))
+    else if (object && private_is_marked(cache))
         *stook_private_mark(object) = 0;
     return object;
 }
@@ -449,7 +425,7 @@ static bool private_resize(void *object, size_t size)
     return done;
 }
 
-bool stook_private_large_resize(void *object, size_t size, const void *from)
+static bool private_large_resize(void *object, size_t size, const void *from)
 {
     size_t had = large_bytes(object), used = stook_private_large_size(object);
     bool done;
@@ -470,7 +446,7 @@ bool stook_private_large_resize(void *object, size_t size, const void *from)
     return done;
 }
 
-void *stook_private_large_move(void *object, size_t size, const void *from)
+static void *private_large_move(void *object, size_t size, const void *from)
 {
     const struct large_note *note = large_note(object);
     size_t had = large_bytes(object);
@@ -498,6 +474,13 @@ void *stook_private_large_move(void *object, size_t size, const void *from)
         private_large_came(moved, size, from);
     }
     return moved;
+}
+
+void *stook_private_large_resize(void *object, size_t size, const void *from)
+{
+    if (private_large_resize(object, size, from))
+        return object;
+    return private_large_move(object, size, from);
 }
 
 size_t stook_private_trim(void)
@@ -551,7 +534,7 @@ void stook_private_totals(struct stook_private_totals *totals)
     context_leave();
 }
 
-void stook_private_limit(void)
+void private_limit(void)
 {
     size_t limit = setting_number(SETTING_LIMIT);
 
@@ -562,26 +545,6 @@ void stook_private_limit(void)
         report_fatal("STOOK_LIMIT=%zu: no address space for groups", limit);
     /* Before its first stock. */
     atomic_store_explicit(&group_stocks.plain, account_process, memory_order_relaxed);
-}
-
-bool stook_private_tokens(void)
-{
-    return setting_number(SETTING_HARDEN) & SETTING_HARDEN_TOKENS;
-}
-
-size_t stook_private_canary(void)
-{
-    return setting_number(SETTING_HARDEN) & SETTING_HARDEN_QUARANTINE ? CACHE_CANARY : 0;
-}
-
-unsigned char stook_private_perturb(void)
-{
-    return (unsigned char)setting_number(SETTING_PERTURB);
-}
-
-bool stook_private_deepbind(void)
-{
-    return setting_number(SETTING_DEEPBIND) != 0;
 }
 
 /* The large object that a pointer lies in; NULL. */

@@ -17,11 +17,11 @@
 #include <stdint.h>
 
 /*
- * Starts the library, and then malloc by `make`, once; other threads wait.  False: this thread is starting either, and
+ * Starts the library, and with it STOOK_LIMIT, and then malloc by `make`, once; other threads wait.  False: this thread is starting either, and
  * has come back (base/once.h).  The first call.  It says which both are, and aborts, if malloc's `interface` is
  * another one: that is the number of what is declared here, which grows with every change.
  */
-#define STOOK_PRIVATE_INTERFACE 8u
+#define STOOK_PRIVATE_INTERFACE 9u
 STOOK_API bool stook_private_start(unsigned interface, const char *version, void (*make)(void));
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
@@ -31,14 +31,21 @@ struct stook_private_view {
     uintptr_t base;          /* of what all objects lie in */
     const uint32_t *entries; /* the page map: the low 16 bits are the cache's index */
     uint64_t key;            /* of malloc's marks: random */
+    size_t
+        canary; /* bytes behind each object of malloc's classes that are not the user's (slab/cache.h) */
+    bool tokens; /* STOOK_HARDEN has "tokens": malloc has caches of its own for each partition */
+    bool keeps_deepbind;   /* STOOK_DEEPBIND=keep */
+    unsigned char perturb; /* MALLOC_PERTURB_ */
 };
 STOOK_API void stook_private_view(struct stook_private_view *view);
 
+enum { STOOK_PRIVATE_CLOSES_ALL = 1, STOOK_PRIVATE_CLOSES_ALLOC = 2 };
 /*
- * Objects of the program lie within so many bytes from the view's base on, and none of the library's own
- * does: `fn` is called at once, and whenever there are more.  It takes no lock.
+ * What malloc follows.  Both functions are called at once, and whenever something changes; they take no lock.
+ * `grows`: objects of the program lie within so many bytes from the view's base on, and none of the library's own does.
+ * `closes`: all calls of malloc take the slow path, since objects are accounted, or allocations do, since they are counted.
  */
-STOOK_API void stook_private_on_growing(void (*fn)(size_t bytes));
+STOOK_API void stook_private_follow(void (*grows)(size_t bytes), void (*closes)(unsigned closed));
 
 /*
  * Whether this thread may make a size class now: no other thread is at it, and this one has interrupted no
@@ -77,10 +84,6 @@ static inline unsigned stook_private_partition(const void *from)
     return (unsigned)(place * 0x9e3779b97f4a7c15u >> 60);
 }
 
-/* Bytes behind each object of malloc's classes that are not the user's (slab/cache.h). */
-STOOK_API size_t stook_private_canary(void);
-/* STOOK_HARDEN has "tokens": malloc has caches of its own for each partition. */
-STOOK_API bool stook_private_tokens(void);
 static inline const void *stook_private_from(const void *address, enum stook_private_call call)
 {
     return (const void *)((uintptr_t)address | (uintptr_t)call << STOOK_PRIVATE_CALL_SHIFT);
@@ -100,7 +103,6 @@ static inline uint64_t *stook_private_mark(const void *object)
 {
     return (uint64_t *)(uintptr_t)object + 1;
 }
-STOOK_API bool stook_private_is_marked(const struct stook_cache *cache);
 /* A call is for an object that is free already, by its mark: the report. */
 STOOK_API void stook_private_freed(const struct stook_cache *cache, const void *object,
                                    const char *call, bool is_free);
@@ -114,31 +116,17 @@ STOOK_API bool stook_private_live(const void *object, const char *call);
 STOOK_API int stook_private_report(int (*put)(void *context, const char *text, size_t size),
                                    void *context);
 
-/* What malloc does when calls of it close or open: all take the slow path, since objects are accounted, or allocations,
- * since they are counted.  Called at once with what is so now, and whenever that changes. */
-enum { STOOK_PRIVATE_CLOSES_ALL = 1, STOOK_PRIVATE_CLOSES_ALLOC = 2 };
-STOOK_API void stook_private_on_closing(void (*fn)(unsigned closed));
-
 /*
  * A cache with flags that are not public (slab/cache.h).  Beside a fork it waits for that, or is NULL with ENOMEM.
  */
-STOOK_API struct stook_cache *stook_private_cache(const char *name, size_t object_size,
-                                                  const struct stook_cache_args *args, bool wait);
-
-/* What a cache's slabs take now, which all have tags or all have none, and how many objects they have
- * room for. */
-struct stook_private_slabs {
-    size_t bytes;   /* of their pages */
-    size_t outside; /* of their descriptors with the arrays behind them */
-    size_t objects;
-};
-STOOK_API void stook_private_slabs(const struct stook_cache *cache,
-                                   struct stook_private_slabs *slabs);
+struct stook_cache *private_cache(const char *name, size_t object_size,
+                                  const struct stook_cache_args *args, bool wait);
 
 /* An object, of a cache that a user may have, comes back by malloc's cold way: checked for what the fast
- * path cannot decide, and reported where it is free already.  `size`: what the caller says that it is, or 0. */
+ * path cannot decide, and reported where it is free already.  `size`: what the caller says that it is, or 0.  `mark`: what
+ * stook_private_mark() gets, of objects that have marks. */
 STOOK_API void stook_private_free(struct stook_cache *cache, void *object,
-                                  enum stook_private_call call, size_t size);
+                                  enum stook_private_call call, size_t size, uint64_t mark);
 
 /* The cache of an object, its size, and whether the pointer is the object's start; or NULL: of none, or the library's own.
  * A debug cache says that it is, and decides that itself.  The size is 0 where stook_private_live() has a report. */
@@ -150,8 +138,8 @@ STOOK_API void *stook_private_large_alloc(size_t size, size_t align, bool *zeroe
                                           const void *from);
 STOOK_API size_t stook_private_large_size(const void *object);
 STOOK_API bool stook_private_large_free(void *object);
-STOOK_API bool stook_private_large_resize(void *object, size_t size, const void *from);
-STOOK_API void *stook_private_large_move(void *object, size_t size, const void *from);
+/* The object, in place or with its pages elsewhere; NULL: neither is possible without a copy. */
+STOOK_API void *stook_private_large_resize(void *object, size_t size, const void *from);
 
 /* Drains the size classes and gives warm memory back; bytes. */
 STOOK_API size_t stook_private_trim(void);
@@ -170,13 +158,7 @@ STOOK_API void stook_private_totals(struct stook_private_totals *totals);
  * STOOK_LIMIT: all that malloc hands out is charged to a group of its own, "malloc", the owner of its
  * classes and of large objects.  Before the first class, and at the start of a process, so that it finds the group.
  */
-STOOK_API void stook_private_limit(void);
-
-/* MALLOC_PERTURB_. */
-STOOK_API unsigned char stook_private_perturb(void);
-
-/* STOOK_DEEPBIND=keep. */
-STOOK_API bool stook_private_deepbind(void);
+void private_limit(void);
 
 /* Whether a pointer lies where no object of the library's can, but for large ones outside of the window. */
 STOOK_API bool stook_private_is_foreign(const void *pointer);

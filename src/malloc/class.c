@@ -159,14 +159,19 @@ static void class_closes(unsigned closed)
     class_close(CLASS_ACCOUNTED, closed & STOOK_PRIVATE_CLOSES_ALL);
 }
 
-void class_perturb(unsigned char byte)
+static void class_fill_with(unsigned char byte)
 {
-    (void)start_malloc();
     if (byte == 0)
         class_close(CLASS_PERTURBED, false);
     __atomic_store_n(&class_byte, byte, __ATOMIC_RELAXED);
     if (byte != 0)
         class_close(CLASS_PERTURBED, true);
+}
+
+void class_perturb(unsigned char byte)
+{
+    (void)start_malloc();
+    class_fill_with(byte);
 }
 
 static unsigned char class_filling(void)
@@ -298,21 +303,22 @@ void class_make(void)
     struct stook_private_view view;
 
     stook_private_view(&view);
-    stook_private_limit();
     fast.slots = (uintptr_t)view.areas;
     fast.rseq_offset = view.rseq_offset;
     fast.base = view.base;
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
     fast.key = view.key;
-    class_is_parted = stook_private_tokens();
-    class_canary = stook_private_canary();
+    class_is_parted = view.tokens;
+    class_canary = view.canary;
+    fast.keeps_deepbind = view.keeps_deepbind;
     if (class_is_parted)
         class_closed |= CLASS_PARTED;
     for (unsigned i = 0; i < SIZES_CLASSES; i++)
         if (class_is_first(i) && !class_add(0, i))
             report_fatal("malloc cannot start: no memory for the size classes");
-    stook_private_on_growing(class_grow);
-    stook_private_on_closing(class_closes);
+    stook_private_follow(class_grow, class_closes);
+    if (view.perturb != 0) /* as glibc's malloc heeds it: test suites set it */
+        class_fill_with(view.perturb);
 }
 
 static void *class_large(size_t size, size_t align, bool *zeroed, const void *from)
@@ -458,9 +464,7 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
             return;
         if (__builtin_expect(class_filling() != 0, 0))
             class_fill(object, class_filling(), size);
-        if (stook_private_is_marked(cache))
-            *stook_private_mark(object) = fast_marked(object);
-        stook_private_free(cache, object, as, said);
+        stook_private_free(cache, object, as, said, fast_marked(object));
     } else if ((!cache && stook_private_large_free(object)) || boot_size(object) != 0) {
         return;
     } else if (libc_heap_has(object)) {

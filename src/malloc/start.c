@@ -54,14 +54,8 @@ static FIRST_TEXT __attribute__((constructor(101), used)) void start_later(void)
 /* Often the process's first malloc came before this; a program without one starts neither malloc nor the library. */
 static __attribute__((constructor(102), used)) void start_process(void)
 {
-    unsigned char perturb;
-
     if (!init_later)
         (void)start_malloc();
-    stook_private_limit();
-    perturb = stook_private_perturb(); /* as glibc's malloc heeds it: test suites set it */
-    if (perturb != 0)
-        class_perturb(perturb);
     exit_prepare();
 }
 

@@ -1,29 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cache_show.c - a cache's counters and attributes by their names: one as text, all as JSON.
+ * cache_show.c - a cache's counters and attributes by their names, as text.
  * docs/statistics.md explains every name; names are only ever added.
  */
 #include "base/context.h"
 #include "cache/cache_list.h"
-#include "cache/pin.h"
 #include "debug/flags.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/slot_drain.h"
+#include "page/arena.h"
+#include "slab/column.h"
 #include "slab/node.h"
 #include "slab/stat.h"
 #include "watch/stats.h"
-#include "text/writer.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-enum {
-    CACHE_SHOW_FORMAT = 1, /* of the JSON document: grows when a key changes its meaning or goes */
-};
 
 /* A number a cache, a CPU or a node; or an address. */
 enum cache_show_kind { SHOW_CACHE, SHOW_CPU, SHOW_NODE, SHOW_ADDRESS };
@@ -75,6 +71,20 @@ static uint64_t cache_show_handed(struct stook_cache *cache, unsigned node)
              free = cache_show_lists(cache, node).free;
 
     return total > free ? total - free : 0;
+}
+
+/* Of the descriptors of a node's slabs, with the columns behind them. */
+static uint64_t cache_show_meta(const struct stook_cache *cache, const struct node *node)
+{
+    uint64_t least = __atomic_load_n(&node->made_min, __ATOMIC_RELAXED) -
+                     __atomic_load_n(&node->gone_min, __ATOMIC_RELAXED);
+    uint64_t all = __atomic_load_n(&node->made, __ATOMIC_RELAXED) -
+                   __atomic_load_n(&node->gone, __ATOMIC_RELAXED);
+    uint32_t tagged = atomic_load_explicit(&cache->tagged, memory_order_relaxed) ? SLAB_TAGGED : 0;
+    size_t meta_least = column_meta(cache, SLAB_MIN | tagged), meta = column_meta(cache, tagged);
+
+    return least * ((meta_least + ARENA_GRANULE - 1) & -(size_t)ARENA_GRANULE) +
+           (all - least) * ((meta + ARENA_GRANULE - 1) & -(size_t)ARENA_GRANULE);
 }
 
 static uint64_t cache_show_barn(struct barn *barn)
@@ -139,6 +149,7 @@ static uint64_t cache_show_debug(const struct stook_cache *cache, uint32_t flag)
     X(sheaf_objects, SHOW_CPU, cache_show_slot(cache, number).objects)                             \
     X(sheaves, SHOW_CPU, cache_show_slot(cache, number).sheaves)                                   \
     X(slab_bytes, SHOW_NODE, cache_show_node(cache, number).pages << PAGE_SHIFT)                   \
+    X(slab_meta, SHOW_NODE, cache_show_meta(cache, &cache->nodes[number].node))                    \
     X(statistics, SHOW_CACHE, __atomic_load_n(&cache->stat_mode, __ATOMIC_RELAXED))                \
     X(waste, SHOW_CACHE, cache->layout.waste)
 
@@ -278,122 +289,4 @@ ssize_t stook_cache_show(struct stook_cache *cache, const char *name, char *buf,
     if (len > 0)
         buf[text.used < len ? text.used : len - 1] = '\0';
     return (ssize_t)text.used;
-}
-
-/* ---- JSON ------------------------------------------------------------------------------------ */
-
-/* "name": 3, or "name": {"sum": 3, "C": {"0": 1, "4": 2}} */
-static void cache_show_json_item(struct writer *w, struct stook_cache *cache,
-                                 const struct cache_show_item *item, const char *name)
-{
-    bool address = cache_show_kind(item) == SHOW_ADDRESS, first = true;
-    unsigned parts = cache_show_parts(item);
-    uint64_t sum;
-
-    context_enter();
-    sum = cache_show_sum(cache, item);
-    context_leave();
-    writer_print(w, "\"%s\": ", name);
-    if (address && !sum)
-        writer_print(w, "null");
-    else if (address)
-        writer_print(w, "\"0x%llx\"", (unsigned long long)sum);
-    else if (parts == 0)
-        writer_print(w, "%llu", (unsigned long long)sum);
-    else
-        writer_print(w, "{\"sum\": %llu, \"%c\": {", (unsigned long long)sum,
-                     cache_show_kind(item) == SHOW_CPU ? 'C' : 'N');
-    for (unsigned i = 0; i < parts; i++) {
-        uint64_t part;
-        context_enter();
-        part = cache_show_part(cache, item, i);
-        context_leave();
-        if (!part)
-            continue;
-        writer_print(w, "%s\"%u\": %llu", first ? "" : ", ", i, (unsigned long long)part);
-        first = false;
-    }
-    if (parts > 0)
-        writer_print(w, "}}");
-}
-
-static void cache_show_json(struct writer *w, struct stook_cache *cache)
-{
-    writer_print(w, "{\"name\": ");
-    writer_json(w, cache->name);
-    writer_print(w, ", \"internal\": %s,\n   \"attributes\": {",
-                 cache->flags & CACHE_INTERNAL ? "true" : "false");
-    for (unsigned i = 0; i < SHOW_COUNT; i++) {
-        struct cache_show_item item = {&cache_show_attributes[i], 0};
-        if (i > 0)
-            writer_print(w, ",\n    ");
-        cache_show_json_item(w, cache, &item, item.attribute->name);
-    }
-    writer_print(w, "},\n   \"counters\": {");
-    for (unsigned event = 0; event < STAT_EVENTS; event++) {
-        struct cache_show_item item = {NULL, (enum stat_event)event};
-        if (event > 0)
-            writer_print(w, ",\n    ");
-        cache_show_json_item(w, cache, &item, stat_name(item.event));
-    }
-    writer_print(w, "}}");
-}
-
-/* The cache of a number, pinned: destroying it waits until it is written. */
-static struct stook_cache *cache_show_pin(struct pin *pin, unsigned number)
-{
-    struct stook_cache *cache;
-
-    pin_begin(pin, NULL);
-    context_enter();
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    cache = cache_table[number];
-    if (cache && !cache->alive)
-        cache = NULL;
-    pin_set(pin, cache);
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    context_leave();
-    return cache;
-}
-
-static void cache_show_unpin(struct pin *pin)
-{
-    context_enter();
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    pin_set(pin, NULL);
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    context_leave();
-    pin_end(pin);
-}
-
-int stook_cache_show_json(struct stook_cache *only, int fd)
-{
-    struct writer writer;
-    bool first = true;
-
-    if (!stats_readable()) {
-        errno = EDEADLK;
-        return -1;
-    }
-    writer_init(&writer, fd);
-    writer_print(&writer,
-                 "{\"stook\": \"%d.%d.%d\", \"format\": %d, \"cpus\": %u, \"nodes\": %u,\n",
-                 STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR, STOOK_VERSION_PATCH, CACHE_SHOW_FORMAT,
-                 topology.cpus, topology.nodes);
-    writer_print(&writer, " \"caches\": [");
-    for (unsigned i = 1, end = stats_caches(); i < end; i++) {
-        struct stook_cache *cache;
-        struct pin pin;
-        if (only && only->index != i)
-            continue;
-        cache = cache_show_pin(&pin, i);
-        if (cache) {
-            writer_print(&writer, first ? "\n  " : ",\n  ");
-            cache_show_json(&writer, cache);
-            first = false;
-        }
-        cache_show_unpin(&pin);
-    }
-    writer_print(&writer, "]}\n");
-    return writer_finish(&writer);
 }

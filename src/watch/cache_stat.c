@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cache_stat.c - the public calls on a cache's counters: switch them on and off, clear them, sum them. */
+/* cache_stat.c - the public calls on a cache's counters: switch them on and off, sum them. */
 #include "base/grow.h"
 #include "slab/stat.h"
 
@@ -27,12 +27,6 @@ int stook_cache_stat_enable(struct stook_cache *cache, int on)
         return 0;
     errno = ENOMEM;
     return -1;
-}
-
-int stook_cache_stat_clear(struct stook_cache *cache)
-{
-    stat_clear(cache);
-    return 0;
 }
 
 int stook_cache_stat(struct stook_cache *cache, struct stook_stat *stat)
