@@ -87,7 +87,7 @@ STOOK_C_BEGIN
 STOOK_API int stook_cache_stat_enable(struct stook_cache *cache, int on) STOOK_NONNULL(1);
 
 /*
- * Read or clear all counters of a cache.
+ * Read all counters of a cache.
  *
  * They are sums over all CPUs, zeros if nothing was ever counted.  The caller sets stat->size to
  * sizeof(*stat).  If other threads count while the counters are cleared, their events may stay or not.
