@@ -70,7 +70,8 @@ static bool take(unsigned at, unsigned length)
     fault_off = false;
     for (unsigned round = 0; round < ROUNDS; round++) {
         struct stook_group previous = stook_group_enter(group);
-        size_t got = stook_alloc_bulk(cache, 0, BULK, objects + n) == 0 ? BULK : 0;
+        /* Without a site: told from the single calls by its file. */
+        size_t got = (stook_alloc_bulk)(cache, 0, BULK, objects + n) == 0 ? BULK : 0;
         stook_group_leave(previous);
         MUST(got == BULK || (got == 0 && errno == ENOMEM));
         n += (unsigned)got;
