@@ -47,7 +47,7 @@ def paragraphs(lines):
 
 
 def functions(code):
-    return re.findall(r"^STOOK_API [^;(]*?(\w+)\(", code, re.M)
+    return re.findall(r"^(?:STOOK_API|static inline) [^;(]*?(\w+)\(", code, re.M)
 
 
 def parse(comment, code, where):

@@ -6,13 +6,13 @@
 #include <stook/group.h>
 #include <stook/pool.h>
 #include <stook/rcu.h>
+#include <stook/stat.h>
 #include <stook/stook.h>
 #include <stook/tag.h>
 #ifdef STOOK_CACHE_INLINE
 #include <stook/inline.h>
 #endif
 
-#include "kmalloc/private.h"
 #include "stook_reserve.h"
 
 #define ADAPTER_ACCOUNTS 1
@@ -65,12 +65,21 @@ static inline adapter_t adapter_open_as(const struct case_params *params, size_t
     return cache;
 }
 
+static inline double adapter_shown(adapter_t cache, const char *name)
+{
+    char text[256] = "";
+
+    (void)stook_cache_show(cache, name, text, sizeof(text));
+    return strtod(text, NULL);
+}
+
 static inline double adapter_counted(adapter_t cache)
 {
-    struct stook_private_slabs slabs;
+    double objects = adapter_shown(cache, "total_objects");
 
-    stook_private_slabs(cache, &slabs);
-    return slabs.objects ? (double)(slabs.bytes + slabs.outside) / (double)slabs.objects : 0;
+    return objects > 0
+               ? (adapter_shown(cache, "slab_bytes") + adapter_shown(cache, "slab_meta")) / objects
+               : 0;
 }
 
 static inline size_t adapter_alloc_bulk(adapter_t cache, void **objects, size_t n)

@@ -108,12 +108,12 @@ STOOK_API void stook_group_leave(struct stook_group previous);
 STOOK_API struct stook_group stook_group_current(void);
 
 /*
- * Allocate objects charged to a given group.
+ * Allocate an object charged to a given group.
  *
- * As stook_alloc() and stook_alloc_bulk(), whatever group the thread is in; STOOK_NO_GROUP: charged to none.  With a
- * cache that is not accounted, `group` is ignored.  A bulk is charged whole or not at all.
+ * As stook_alloc(), whatever group the thread is in; STOOK_NO_GROUP: charged to none.  With a cache that is not
+ * accounted, `group` is ignored.
  *
- * returns: as stook_alloc() and stook_alloc_bulk()
+ * returns: as stook_alloc()
  * errors:  EINVAL   the group was destroyed; as stook_alloc()
  *          EDQUOT   the limit of the group or of an ancestor
  *          ENOMEM   as stook_alloc(); with STOOK_SIGNAL_SAFE also: the groups' lock was held
@@ -124,9 +124,6 @@ STOOK_API struct stook_group stook_group_current(void);
  */
 STOOK_API void *stook_alloc_group(struct stook_cache *cache, unsigned flags,
                                   struct stook_group group) STOOK_NONNULL(1) STOOK_WARN_UNUSED;
-STOOK_API int stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t n,
-                                     void **objects, struct stook_group group)
-    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /*
  * The group that an object is charged to.

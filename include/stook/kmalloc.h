@@ -13,6 +13,7 @@
 #include <stook/stook.h>
 
 #include <stddef.h>
+#include <stdint.h>
 
 STOOK_C_BEGIN
 
@@ -33,7 +34,7 @@ STOOK_C_BEGIN
  * with stook_free_any().
  *
  * stook_kmalloc_array() allocates n * size bytes.  A product that overflows fails with ENOMEM, also with
- * STOOK_NOFAIL.
+ * STOOK_NOFAIL: stook_array_bytes() is SIZE_MAX then, which no call has.
  *
  * stook_kmalloc_node() allocates a node's memory, as stook_alloc_node() does; -1 is stook_kmalloc().  With
  * STOOK_THISNODE and STOOK_NOFAIL it may fail for want of memory of that node.
@@ -48,10 +49,18 @@ STOOK_C_BEGIN
  * cost:    stook_alloc()'s, and a load from a table
  */
 STOOK_API void *stook_kmalloc(size_t size, unsigned flags) STOOK_WARN_UNUSED;
-STOOK_API void *stook_kmalloc_array(size_t n, size_t size, unsigned flags) STOOK_WARN_UNUSED;
 STOOK_API void *stook_kmalloc_node(size_t size, unsigned flags, int node) STOOK_WARN_UNUSED;
 STOOK_API void *stook_kmalloc_at(size_t size, unsigned flags,
                                  struct stook_site *site) STOOK_WARN_UNUSED;
+static inline size_t stook_array_bytes(size_t n, size_t size)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(n, size, &bytes) ? SIZE_MAX : bytes;
+}
+static inline void *stook_kmalloc_array(size_t n, size_t size, unsigned flags)
+{
+    return stook_kmalloc(stook_array_bytes(n, size), flags);
+}
 
 /*
  * Change the size of an object.
@@ -70,8 +79,10 @@ STOOK_API void *stook_kmalloc_at(size_t size, unsigned flags,
  * cost:    as stook_kmalloc(), and copying unless it is resized in place
  */
 STOOK_API void *stook_krealloc(void *object, size_t size, unsigned flags) STOOK_WARN_UNUSED;
-STOOK_API void *stook_krealloc_array(void *object, size_t n, size_t size,
-                                     unsigned flags) STOOK_WARN_UNUSED;
+static inline void *stook_krealloc_array(void *object, size_t n, size_t size, unsigned flags)
+{
+    return stook_krealloc(object, stook_array_bytes(n, size), flags);
+}
 
 /*
  * The size to ask for that takes no more memory than `size` does, and gives the most bytes.

@@ -37,14 +37,6 @@ static inline unsigned kmem_kmalloc_flags(gfp_t gfp)
            (gfp & KMEM_GFP_ACCOUNT ? STOOK_KMEM_ACCOUNT : 0);
 }
 
-/* A product that overflows is a size that cannot be had. */
-static inline size_t kmem_product(size_t n, size_t size)
-{
-    size_t product;
-
-    return __builtin_mul_overflow(n, size, &product) ? SIZE_MAX : product;
-}
-
 static inline void *kmalloc(size_t size, gfp_t gfp)
 {
     if (gfp & KMEM_GFP_ACCOUNT)
@@ -59,9 +51,7 @@ static inline void *kzalloc(size_t size, gfp_t gfp)
 
 static inline void *kmalloc_array(size_t n, size_t size, gfp_t gfp)
 {
-    if (gfp & KMEM_GFP_ACCOUNT)
-        return kmalloc(kmem_product(n, size), gfp);
-    return stook_kmalloc_array(n, size, kmem_kmalloc_flags(gfp));
+    return kmalloc(stook_array_bytes(n, size), gfp);
 }
 
 static inline void *kcalloc(size_t n, size_t size, gfp_t gfp)
@@ -85,12 +75,12 @@ static inline void *kzalloc_node(size_t size, gfp_t gfp, int node)
 
 static inline void *kmalloc_array_node(size_t n, size_t size, gfp_t gfp, int node)
 {
-    return kmalloc_node(kmem_product(n, size), gfp, node);
+    return kmalloc_node(stook_array_bytes(n, size), gfp, node);
 }
 
 static inline void *kcalloc_node(size_t n, size_t size, gfp_t gfp, int node)
 {
-    return kmalloc_node(kmem_product(n, size), gfp | __GFP_ZERO, node);
+    return kmalloc_node(stook_array_bytes(n, size), gfp | __GFP_ZERO, node);
 }
 
 /* From any context, also a signal handler that interrupted this library: it takes no lock that is held.  Sizes up to
@@ -128,9 +118,7 @@ static inline void *krealloc(const void *object, size_t size, gfp_t gfp)
 
 static inline void *krealloc_array(void *object, size_t n, size_t size, gfp_t gfp)
 {
-    if (gfp & KMEM_GFP_ACCOUNT)
-        return krealloc_node(object, kmem_product(n, size), gfp, NUMA_NO_NODE);
-    return stook_krealloc_array(object, n, size, kmem_kmalloc_flags(gfp));
+    return krealloc(object, stook_array_bytes(n, size), gfp);
 }
 
 static inline size_t ksize(const void *object)
@@ -157,9 +145,17 @@ static inline void kfree_nolock(const void *object)
     kfree(object);
 }
 
+/* Any object, which is overwritten first. */
 static inline void kfree_sensitive(const void *object)
 {
-    stook_kmem_free_sensitive(object);
+    void *bytes = (void *)(uintptr_t)object;
+    size_t size = ksize(object);
+
+    __asm__("" : "+r"(bytes)); /* perhaps NULL, then of no size */
+    if (size > 0)
+        __builtin_memset(bytes, 0, size);
+    __asm__ volatile("" : : "r"(bytes) : "memory"); /* the stores are not dead */
+    kfree(object);
 }
 
 /* Larger requests are whole pages, contiguous to the program, in kmalloc() as well. */
@@ -241,7 +237,7 @@ static inline void kvfree_atomic(const void *object)
 static inline void kvfree_sensitive(const void *object, size_t size)
 {
     (void)size;
-    stook_kmem_free_sensitive(object);
+    kfree_sensitive(object);
 }
 
 /* The kernel's callers with a call site of their own: here it is this one. */

@@ -31,13 +31,13 @@ STOOK_C_BEGIN
 #define kmem_gfp_or_kernel_(...) kmem_gfp_second_(__VA_ARGS__, GFP_KERNEL, )
 
 #define kmem_objs_(call, type, n, gfp)                                                             \
-    STOOK_CAST(__typeof__(type) *, call(kmem_product(n, sizeof(type)), gfp))
+    STOOK_CAST(__typeof__(type) *, call(stook_array_bytes(n, sizeof(type)), gfp))
 
 static inline size_t kmem_flex_size(size_t head, size_t n, size_t element)
 {
     size_t size;
 
-    return __builtin_add_overflow(head, kmem_product(n, element), &size) ? SIZE_MAX : size;
+    return __builtin_add_overflow(head, stook_array_bytes(n, element), &size) ? SIZE_MAX : size;
 }
 
 #ifdef __has_builtin

@@ -26,7 +26,7 @@ typedef struct mempool {
     void *pool_data;
     mempool_alloc_t *alloc;
     mempool_free_t *free;
-    struct stook_kmem_bag *bag;
+    struct stook_pool *bag;
 } mempool_t;
 
 static inline bool mempool_initialized(const mempool_t *pool)
@@ -37,7 +37,8 @@ static inline bool mempool_initialized(const mempool_t *pool)
 /* Whether the reserve is full. */
 static inline bool mempool_is_saturated(const mempool_t *pool)
 {
-    return stook_kmem_bag_count(pool->bag) >= stook_kmem_bag_limit(pool->bag);
+    return stook_pool_available(pool->bag) >=
+           (unsigned)__atomic_load_n(&pool->min_nr, __ATOMIC_RELAXED);
 }
 
 /* What it keeps goes back.  A pool of zeros, or one that has ended already, is fine. */
@@ -104,7 +105,7 @@ static inline void mempool_free_pages(void *element, void *pool_data)
 #endif
 
 /* The library knows the elements of these functions alone: those of others may have a state that is to last. */
-static inline struct stook_kmem_bag *kmem_mempool_bag(const mempool_t *pool)
+static inline struct stook_pool *kmem_mempool_bag(const mempool_t *pool)
 {
     unsigned limit = (unsigned)pool->min_nr;
 
@@ -120,7 +121,7 @@ static inline struct stook_kmem_bag *kmem_mempool_bag(const mempool_t *pool)
                                         kmem_stook_cache((struct kmem_cache *)pool->pool_data), 0);
     if (pool->alloc == mempool_kmalloc && pool->free == mempool_kfree)
         return stook_kmem_bag_create_of(limit, NULL, (size_t)(uintptr_t)pool->pool_data);
-    return stook_kmem_bag_create(limit);
+    return stook_kmem_bag_create_of(limit, NULL, 0);
 }
 
 /* 0, -ENOMEM or -EINVAL; nothing is kept then.  The reserve is filled with gfp; the node is that of no element. */
@@ -302,7 +303,7 @@ static inline int mempool_resize(mempool_t *pool, int min_nr)
         return -EINVAL;
     if (stook_kmem_bag_resize(pool->bag, (unsigned)min_nr) != 0)
         return -ENOMEM;
-    pool->min_nr = min_nr;
+    __atomic_store_n(&pool->min_nr, min_nr, __ATOMIC_RELAXED);
     while ((element = stook_kmem_bag_spill(pool->bag)) != NULL)
         pool->free(element, pool->pool_data);
     (void)kmem_mempool_fill(pool, GFP_KERNEL);

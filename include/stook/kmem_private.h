@@ -7,6 +7,7 @@
 #ifndef STOOK_KMEM_PRIVATE_H
 #define STOOK_KMEM_PRIVATE_H
 
+#include <stook/pool.h>
 #include <stook/stook.h>
 
 #include <stddef.h>
@@ -14,9 +15,6 @@
 STOOK_C_BEGIN
 
 #define STOOK_KMEM_BAG_MAX (1u << 24) /* pointers in a bag */
-
-/* stook_free_any(), but the object is overwritten first. */
-STOOK_API void stook_kmem_free_sensitive(const void *object);
 
 /* Sleeps before try number `tries` (1, 2, ...) of something that must not fail: 1 to 64 ms. */
 STOOK_API void stook_kmem_nap(unsigned tries);
@@ -57,34 +55,30 @@ STOOK_API void *stook_kmem_realloc(const void *object, size_t size, size_t align
 STOOK_API void stook_kmem_panic(const char *name, int error) __attribute__((noreturn));
 
 /*
- * A bag of at most `limit` pointers: the reserve of a mempool.  Any number of threads may use it, signal handlers and
+ * A bag of at most `limit` pointers: the reserve of a mempool, which is a stook_pool (stook/pool.h) whose objects the
+ * caller makes: of the calls there only stook_pool_available() may be made.  Any number of threads may use it, signal handlers and
  * forked children too: it has no lock.
  *
- * The pointers of stook_kmem_bag_create_of() are objects of `cache`, or (NULL) of stook_kmalloc() with `size`.  They count
+ * The pointers are objects of `cache`, or (NULL) of stook_kmalloc() with `size`, if one of both is given.  They count
  * as free in it: debug and hardened caches, AddressSanitizer and Valgrind see their use, and a pointer that is no such object,
  * or is free already, is reported and goes nowhere.  Other bags never follow a pointer.
  */
-struct stook_kmem_bag;
-
 /* NULL with errno: ENOMEM; E2BIG beyond STOOK_KMEM_BAG_MAX.  Not from a signal handler. */
-STOOK_API struct stook_kmem_bag *stook_kmem_bag_create(unsigned limit) STOOK_WARN_UNUSED;
-STOOK_API struct stook_kmem_bag *stook_kmem_bag_create_of(unsigned limit, struct stook_cache *cache,
-                                                          size_t size) STOOK_WARN_UNUSED;
+STOOK_API struct stook_pool *stook_kmem_bag_create_of(unsigned limit, struct stook_cache *cache,
+                                                      size_t size) STOOK_WARN_UNUSED;
 /* Drops the pointers that are still in it; take them out before.  NULL is accepted. */
-STOOK_API void stook_kmem_bag_destroy(struct stook_kmem_bag *bag);
+STOOK_API void stook_kmem_bag_destroy(struct stook_pool *bag);
 
 /* Put one in and wake a waiting thread: 1, or 0 if it is full.  A bag with limit 0 takes one while a thread waits. */
-STOOK_API int stook_kmem_bag_put(struct stook_kmem_bag *bag, void *pointer) STOOK_NONNULL(1, 2);
+STOOK_API int stook_kmem_bag_put(struct stook_pool *bag, void *pointer) STOOK_NONNULL(1, 2);
 /* Take one out, or NULL.  stook_kmem_bag_spill() does so only while the bag holds more than its limit. */
-STOOK_API void *stook_kmem_bag_take(struct stook_kmem_bag *bag) STOOK_NONNULL(1);
-STOOK_API void *stook_kmem_bag_spill(struct stook_kmem_bag *bag) STOOK_NONNULL(1);
+STOOK_API void *stook_kmem_bag_take(struct stook_pool *bag) STOOK_NONNULL(1);
+STOOK_API void *stook_kmem_bag_spill(struct stook_pool *bag) STOOK_NONNULL(1);
 /* Take one out, sleeping until there is one, but not longer than a second: then NULL. */
-STOOK_API void *stook_kmem_bag_wait(struct stook_kmem_bag *bag) STOOK_NONNULL(1);
+STOOK_API void *stook_kmem_bag_wait(struct stook_pool *bag) STOOK_NONNULL(1);
 
 /* Change the limit; surplus pointers stay until they are spilled.  0, or -1 with ENOMEM or E2BIG. */
-STOOK_API int stook_kmem_bag_resize(struct stook_kmem_bag *bag, unsigned limit) STOOK_NONNULL(1);
-STOOK_API unsigned stook_kmem_bag_count(const struct stook_kmem_bag *bag) STOOK_NONNULL(1);
-STOOK_API unsigned stook_kmem_bag_limit(const struct stook_kmem_bag *bag) STOOK_NONNULL(1);
+STOOK_API int stook_kmem_bag_resize(struct stook_pool *bag, unsigned limit) STOOK_NONNULL(1);
 
 STOOK_C_END
 

@@ -26,7 +26,7 @@ static inline void *kmemdup(const void *from, size_t size, gfp_t gfp)
 
 static inline void *kmemdup_array(const void *from, size_t n, size_t size, gfp_t gfp)
 {
-    return kmemdup(from, kmem_product(n, size), gfp);
+    return kmemdup(from, stook_array_bytes(n, size), gfp);
 }
 
 static inline void *kvmemdup(const void *from, size_t size, gfp_t gfp)

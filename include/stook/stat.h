@@ -87,7 +87,7 @@ STOOK_C_BEGIN
 STOOK_API int stook_cache_stat_enable(struct stook_cache *cache, int on) STOOK_NONNULL(1);
 
 /*
- * Read or clear all counters of a cache.
+ * Read all counters of a cache.
  *
  * They are sums over all CPUs, zeros if nothing was ever counted.  The caller sets stat->size to
  * sizeof(*stat).  If other threads count while the counters are cleared, their events may stay or not.
@@ -107,7 +107,6 @@ struct stook_stat {
 };
 STOOK_API int stook_cache_stat(struct stook_cache *cache, struct stook_stat *stat)
     STOOK_NONNULL(1, 2);
-STOOK_API int stook_cache_stat_clear(struct stook_cache *cache) STOOK_NONNULL(1);
 
 /*
  * Write one counter or attribute of a cache as text, in Linux's form.
@@ -126,18 +125,6 @@ STOOK_API int stook_cache_stat_clear(struct stook_cache *cache) STOOK_NONNULL(1)
 STOOK_API ssize_t stook_cache_show(struct stook_cache *cache, const char *name, char *buf,
                                    size_t len) STOOK_NONNULL(1, 2);
 STOOK_API const char *stook_cache_show_name(unsigned number);
-
-/*
- * Write all counters and attributes of a cache, or of all caches (NULL), as one JSON document.
- *
- * The call needs no memory.  A cache is not destroyed while it is written.
- *
- * errors:  EDEADLK  called by a handler that interrupted the library
- *          others   as write(2)
- * context: not in a signal handler
- * locks:   all but slots, in turn
- */
-STOOK_API int stook_cache_show_json(struct stook_cache *cache, int fd);
 
 STOOK_C_END
 

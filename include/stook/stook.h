@@ -662,12 +662,11 @@ STOOK_API const char *stook_mode(const char **why);
  *
  * STOOK_VERSION_STRING and STOOK_VERSION are those of the headers.
  *
- * returns: a static string such as "0.2.0"; its number such as 200
+ * returns: a static string such as "0.2.0"
  * context: any
  * locks:   none
  */
 STOOK_API const char *stook_version(void);
-STOOK_API unsigned stook_version_number(void);
 
 /*
  * Send the library's messages to a function of the program instead of standard error.

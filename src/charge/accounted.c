@@ -36,19 +36,6 @@ void *stook_alloc_group(struct stook_cache *cache, unsigned flags, struct stook_
     return accounted_alloc(cache, flags, where_address(__builtin_return_address(0)), number);
 }
 
-int stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
-                           struct stook_group group)
-{
-    uint32_t number;
-
-    if (!accounted_group(group, &number))
-        return -1;
-    return accounted_alloc_bulk(cache, flags, n, objects,
-                                where_address(__builtin_return_address(0)), number) == n
-               ? 0
-               : -1;
-}
-
 /* ---- tags ----------------------------------------------------------------------------------- */
 
 static void accounted_share(const struct stook_cache *cache, uint64_t *tagged, uint64_t *total)

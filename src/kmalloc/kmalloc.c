@@ -81,7 +81,7 @@ static struct stook_cache *kmalloc_make_cache(const char *prefix, unsigned class
     if ((args.flags & STOOK_CACHE_HWALIGN) && args.align < KMALLOC_LINE)
         args.align = KMALLOC_LINE;
     args.flags |= CACHE_SIZED;
-    return stook_private_cache(name, kmalloc_classes[class].size, &args, true);
+    return private_cache(name, kmalloc_classes[class].size, &args, true);
 }
 
 bool kmalloc_fill_set(struct kmalloc_set *set, const char *prefix,
@@ -405,11 +405,6 @@ __attribute__((aligned(64))) void stook_free_any(void *object)
     kfree_slow(object);
 }
 
-void stook_kmem_free_sensitive(const void *object)
-{
-    if (!kmalloc_is_none(object))
-        explicit_bzero((void *)(uintptr_t)object, stook_usable_size(object));
-    stook_free_any((void *)(uintptr_t)object);
 }
 
 /* ---- for stook/kmem.h ----------------------------------------------------------------------- */

@@ -97,29 +97,7 @@ void *stook_kmalloc_node(size_t size, unsigned flags, int node)
                             where_address(__builtin_return_address(0)));
 }
 
-/* A product that overflows is a size that cannot be had. */
-static size_t kmalloc_product(size_t n, size_t size)
-{
-    size_t product;
-
-    return __builtin_mul_overflow(n, size, &product) ? SIZE_MAX : product;
-}
-
-void *stook_kmalloc_array(size_t n, size_t size, unsigned flags)
-{
-    return stook_kmalloc_from(kmalloc_product(n, size), flags,
-                              where_address(__builtin_return_address(0)));
-}
-
 /* ---- change --------------------------------------------------------------------------------- */
-
-/* From whole pages to whole pages, without a copy; NULL: that is not possible. */
-static void *krealloc_pages(void *object, size_t size, const void *from)
-{
-    if (stook_private_large_resize(object, size, from))
-        return object;
-    return stook_private_large_move(object, size, from);
-}
 
 static void *kmalloc_zero_from(void *object, size_t from, unsigned flags)
 {
@@ -168,7 +146,8 @@ void *stook_krealloc_on(struct kmalloc_set *set, void *object, size_t size, size
             !((flags & STOOK_THISNODE) && node != -1 && stook_node_of(object) != node);
     if (stays && (size <= had || by_pages) && !slab && had > STOOK_KMALLOC_CACHE_MAX &&
         size > STOOK_KMALLOC_CACHE_MAX && size <= PTRDIFF_MAX && !(flags & STOOK_SIGNAL_SAFE)) {
-        fresh = krealloc_pages(object, size, where & 1 ? NULL : (void *)(uintptr_t)(where >> 1));
+        fresh = stook_private_large_resize(object, size,
+                                           where & 1 ? NULL : (void *)(uintptr_t)(where >> 1));
         if (fresh)
             return kmalloc_zero_from(fresh, kept, flags);
     }
@@ -188,11 +167,5 @@ void *stook_krealloc_on(struct kmalloc_set *set, void *object, size_t size, size
 void *stook_krealloc(void *object, size_t size, unsigned flags)
 {
     return stook_krealloc_on(&kmalloc_plain, object, size, 1, flags, -1,
-                             where_address(__builtin_return_address(0)));
-}
-
-void *stook_krealloc_array(void *object, size_t n, size_t size, unsigned flags)
-{
-    return stook_krealloc_on(&kmalloc_plain, object, kmalloc_product(n, size), 1, flags, -1,
                              where_address(__builtin_return_address(0)));
 }

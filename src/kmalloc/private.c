@@ -50,7 +50,7 @@ bool stook_private_start(unsigned interface, const char *version, void (*make)(v
     if (!init_once())
         return false;
     if (once_begin(&once)) {
-        stook_private_limit();
+        private_limit();
         make();
         once_end(&once);
     }
@@ -69,6 +69,7 @@ void stook_private_view(struct stook_private_view *view)
     view->key = 0;
     for (unsigned i = 0; i < sizeof(view->key) / sizeof(uint16_t); i++)
         view->key = view->key << 16 | cache_secret();
+    view->keeps_deepbind = setting_number(SETTING_DEEPBIND);
 }
 
 _Static_assert((int)STOOK_PRIVATE_CLOSES_ALL == HOOKS_CLOSES_ALL &&
@@ -80,7 +81,8 @@ _Static_assert((int)STOOK_PRIVATE_CLOSES_ALL == HOOKS_CLOSES_ALL &&
 void stook_private_on_change(void (*fn)(unsigned what, size_t value))
 {
     context_enter();
-    accounted_on_malloc(fn);
+    window_on_growing(grows);
+    accounted_on_malloc(closes);
     context_leave();
 }
 
@@ -112,10 +114,19 @@ static __attribute__((noinline, cold)) void private_free_debug(struct stook_cach
     (void)debug_ask(before);
 }
 
+/* Only malloc's own objects have marks, and samples in their place. */
+static bool private_is_marked(const struct stook_cache *cache)
+{
+    return (cache->flags & (CACHE_MALLOC | CACHE_SHADOW)) &&
+           !(cache->flags & (CACHE_DEBUG | CACHE_HARDENED));
+}
+
 /* Its frame is one of those of the deepest path of free(). */
 void stook_private_free(struct stook_cache *cache, void *object, enum stook_private_call call,
-                        size_t size)
+                        size_t size, uint64_t mark)
 {
+    if (private_is_marked(cache))
+        *stook_private_mark(object) = mark;
     if (__builtin_expect(cache->flags & (CACHE_DEBUG | STOOK_CACHE_QUARANTINE), 0))
         private_free_debug(cache, object, (enum debug_call)call, size);
     else
@@ -160,9 +171,8 @@ static void private_add_class(struct stook_cache *cache)
     }
 }
 
-LOCK_UNCHECKED struct stook_cache *stook_private_cache(const char *name, size_t size,
-                                                       const struct stook_cache_args *args,
-                                                       bool wait)
+LOCK_UNCHECKED struct stook_cache *private_cache(const char *name, size_t size,
+                                                 const struct stook_cache_args *args, bool wait)
 {
     struct stook_cache *cache = NULL;
 
@@ -190,7 +200,7 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uint64_t 
                                     .flags = CACHE_MALLOC | CACHE_SIZED | STOOK_CACHE_ADAPTIVE};
     /* Within a call of malloc, which does not wait for a fork; at the start there is no other class. */
     bool first = atomic_load_explicit(&private_adding, memory_order_relaxed) == 0;
-    struct stook_cache *cache = stook_private_cache(name, size, &args, first);
+    struct stook_cache *cache = private_cache(name, size, &args, first);
 
     if (!cache)
         return NULL;
@@ -206,7 +216,7 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uint64_t 
         /* 0: no address is a start, so that malloc's fast path takes none.  It does not know of a lead, and it would
          * mark objects. */
         .objects =
-            cache->layout.lead || !stook_private_is_marked(cache) ? 0 : cache->layout.objects};
+            cache->layout.lead || !private_is_marked(cache) ? 0 : cache->layout.objects};
     if (account_process) { /* before its first object */
         cache->account.owner = account_process;
         /* What is handed out, as of large objects; without zones. */
@@ -217,13 +227,7 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uint64_t 
     return cache;
 }
 
-bool stook_private_is_marked(const struct stook_cache *cache)
-{
-    return (cache->flags & (CACHE_MALLOC | CACHE_SHADOW)) &&
-           !(cache->flags & (CACHE_DEBUG | CACHE_HARDENED));
-}
-
-void stook_private_freed(const struct stook_cache *cache, const void *object, const char *call,
+bool stook_private_freed(const struct stook_cache *cache, const void *object, const char *call,
                          bool is_free)
 {
     const struct debug_finding finding = {.what = DEBUG_REALLOC_FREED,
@@ -233,33 +237,13 @@ void stook_private_freed(const struct stook_cache *cache, const void *object, co
                                           .at = object,
                                           .call = call};
 
+    if (!private_is_marked(cache)) /* its bytes are the user's, whatever they say */
+        return false;
     if (is_free)
         wrong_free(cache, object, DEBUG_DOUBLE_FREE);
     else
         wrong_found(&finding);
-}
-
-void stook_private_slabs(const struct stook_cache *cache, struct stook_private_slabs *slabs)
-{
-    uint64_t tagged = atomic_load_explicit(&cache->tagged, memory_order_relaxed);
-
-    *slabs = (struct stook_private_slabs){0};
-    for (unsigned i = 0; i < topology.nodes; i++) {
-        const struct node *node = &cache->nodes[i].node;
-        uint64_t least = __atomic_load_n(&node->made_min, __ATOMIC_RELAXED) -
-                         __atomic_load_n(&node->gone_min, __ATOMIC_RELAXED);
-        uint64_t all = __atomic_load_n(&node->made, __ATOMIC_RELAXED) -
-                       __atomic_load_n(&node->gone, __ATOMIC_RELAXED);
-        struct node_counts counts;
-        node_count(cache, i, &counts);
-        slabs->bytes += counts.pages * PAGE_SIZE;
-        slabs->objects += counts.objects;
-        for (uint32_t min = 0; min < 2; min++) {
-            size_t meta = column_meta(cache, (min ? SLAB_MIN : 0) | (tagged ? SLAB_TAGGED : 0));
-            slabs->outside += (min ? least : all - least) *
-                              ((meta + ARENA_GRANULE - 1) & ~(size_t)(ARENA_GRANULE - 1));
-        }
-    }
+    return true;
 }
 
 struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start)
@@ -353,7 +337,7 @@ void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, 
     /* Beside a fork malloc has memory as long as there are mappings. */
     if (__builtin_expect(!object, 0) && errno != EDQUOT && lock_forked_since(turn))
         object = stook_private_large_alloc(cache->layout.room, 1, NULL, from);
-    else if (object && stook_private_is_marked(cache))
+    else if (object && private_is_marked(cache))
         *stook_private_mark(object) = 0;
     return object;
 }
@@ -406,7 +390,7 @@ static bool private_resize(void *object, size_t size)
     return done;
 }
 
-bool stook_private_large_resize(void *object, size_t size, const void *from)
+static bool private_large_resize(void *object, size_t size, const void *from)
 {
     size_t had = large_bytes(object), used = stook_private_large_size(object);
     bool done;
@@ -420,7 +404,7 @@ bool stook_private_large_resize(void *object, size_t size, const void *from)
     return done;
 }
 
-void *stook_private_large_move(void *object, size_t size, const void *from)
+static void *private_large_move(void *object, size_t size, const void *from)
 {
     const struct large_note *note = large_note(object);
     size_t had = large_bytes(object);
@@ -438,6 +422,13 @@ void *stook_private_large_move(void *object, size_t size, const void *from)
         account_large_moved(moved, had);
     observe_large_moved(object, moved, size, &move, private_where(from));
     return moved;
+}
+
+void *stook_private_large_resize(void *object, size_t size, const void *from)
+{
+    if (private_large_resize(object, size, from))
+        return object;
+    return private_large_move(object, size, from);
 }
 
 size_t stook_private_trim(void)
@@ -491,7 +482,7 @@ void stook_private_totals(struct stook_private_totals *totals)
     context_leave();
 }
 
-void stook_private_limit(void)
+void private_limit(void)
 {
     size_t limit = setting_number(SETTING_LIMIT);
 
@@ -502,11 +493,6 @@ void stook_private_limit(void)
         report_fatal("STOOK_LIMIT=%zu: no address space for groups", limit);
     /* Before its first stock. */
     atomic_store_explicit(&group_stocks.plain, account_process, memory_order_relaxed);
-}
-
-bool stook_private_deepbind(void)
-{
-    return setting_number(SETTING_DEEPBIND) != 0;
 }
 
 /* The large object that a pointer lies in; NULL. */

@@ -17,11 +17,11 @@
 #include <stdint.h>
 
 /*
- * Starts the library, and then malloc by `make`, once; other threads wait.  False: this thread is starting either, and
- * has come back (base/once.h).  The first call.  It says which both are, and aborts, if malloc's `interface` is
+ * Starts the library, and with it STOOK_LIMIT, and then malloc by `make`, once; other threads wait.  False: this
+ * thread is starting either, and has come back (base/once.h).  The first call.  It says which both are, and aborts, if malloc's `interface` is
  * another one: that is the number of what is declared here, which grows with every change.
  */
-#define STOOK_PRIVATE_INTERFACE 9u
+#define STOOK_PRIVATE_INTERFACE 10u
 STOOK_API bool stook_private_start(unsigned interface, const char *version, void (*make)(void));
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
@@ -34,10 +34,12 @@ struct stook_private_view {
     size_t
         canary; /* bytes behind each object of malloc's classes that are not the user's (slab/cache.h) */
     bool tokens; /* STOOK_HARDEN has "tokens": malloc has caches of its own for each partition */
+    bool keeps_deepbind;   /* STOOK_DEEPBIND=keep */
     unsigned char perturb; /* MALLOC_PERTURB_ */
 };
 STOOK_API void stook_private_view(struct stook_private_view *view);
 
+enum { STOOK_PRIVATE_CLOSES_ALL = 1, STOOK_PRIVATE_CLOSES_ALLOC = 2 };
 /*
  * Whether this thread may make a size class now: no other thread is at it, and this one has interrupted no
  * call of the library.  It does not wait.  stook_private_class_end() follows.
@@ -93,9 +95,8 @@ static inline uint64_t *stook_private_mark(const void *object)
 {
     return (uint64_t *)(uintptr_t)object + 1;
 }
-STOOK_API bool stook_private_is_marked(const struct stook_cache *cache);
-/* A call is for an object that is free already, by its mark: the report. */
-STOOK_API void stook_private_freed(const struct stook_cache *cache, const void *object,
+/* A call is for an object that has the mark of those that are free: the report.  False: objects of its cache have no marks. */
+STOOK_API bool stook_private_freed(const struct stook_cache *cache, const void *object,
                                    const char *call, bool is_free);
 /* The same object is used for `size` bytes from now on: for traces and debug caches. */
 STOOK_API void stook_private_resized(void *object, size_t size);
@@ -114,28 +115,19 @@ STOOK_API int stook_private_report(int (*put)(void *context, const char *text, s
  *   CLOSES  the calls that take the slow path: all, since objects are accounted, or allocations, since they are counted
  */
 enum { STOOK_PRIVATE_GROWS, STOOK_PRIVATE_CLOSES };
-enum { STOOK_PRIVATE_CLOSES_ALL = 1, STOOK_PRIVATE_CLOSES_ALLOC = 2 };
 STOOK_API void stook_private_on_change(void (*fn)(unsigned what, size_t value));
 
 /*
  * A cache with flags that are not public (slab/cache.h).  Beside a fork it waits for that, or is NULL with ENOMEM.
  */
-STOOK_API struct stook_cache *stook_private_cache(const char *name, size_t object_size,
-                                                  const struct stook_cache_args *args, bool wait);
-
-/* The present memory of a cache's slabs, which all have tags or all have none, and their room for objects. */
-struct stook_private_slabs {
-    size_t bytes;   /* of their pages */
-    size_t outside; /* of their descriptors with the arrays behind them */
-    size_t objects;
-};
-STOOK_API void stook_private_slabs(const struct stook_cache *cache,
-                                   struct stook_private_slabs *slabs);
+struct stook_cache *private_cache(const char *name, size_t object_size,
+                                  const struct stook_cache_args *args, bool wait);
 
 /* An object, of a cache that a user may have, comes back by malloc's cold path: checked for what the fast
- * path cannot decide, and reported where it is free already.  `size`: the caller's, or 0. */
+ * path cannot decide, and reported where it is free already.  `size`: what the caller says that it is, or 0.  `mark`: what
+ * stook_private_mark() gets, of objects that have marks. */
 STOOK_API void stook_private_free(struct stook_cache *cache, void *object,
-                                  enum stook_private_call call, size_t size);
+                                  enum stook_private_call call, size_t size, uint64_t mark);
 
 /* The cache of an object, its size, and whether the pointer is the object's start; or NULL: of none, or the library's own.
  * A debug cache says that it is, and decides that itself.  The size is 0 where stook_private_live() has a report. */
@@ -147,8 +139,8 @@ STOOK_API void *stook_private_large_alloc(size_t size, size_t align, bool *zeroe
                                           const void *from);
 STOOK_API size_t stook_private_large_size(const void *object);
 STOOK_API bool stook_private_large_free(void *object);
-STOOK_API bool stook_private_large_resize(void *object, size_t size, const void *from);
-STOOK_API void *stook_private_large_move(void *object, size_t size, const void *from);
+/* The object, in place or with its pages elsewhere; NULL: neither is possible without a copy. */
+STOOK_API void *stook_private_large_resize(void *object, size_t size, const void *from);
 
 /* Drains the size classes and gives warm memory back; bytes. */
 STOOK_API size_t stook_private_trim(void);
@@ -167,10 +159,7 @@ STOOK_API void stook_private_totals(struct stook_private_totals *totals);
  * STOOK_LIMIT: all that malloc hands out is charged to a group of its own, "malloc", the owner of its
  * classes and of large objects.  Before the first class, and at the start of a process, so that it finds the group.
  */
-STOOK_API void stook_private_limit(void);
-
-/* STOOK_DEEPBIND=keep. */
-STOOK_API bool stook_private_deepbind(void);
+void private_limit(void);
 
 /* Whether a pointer lies where no object of the library's can, except for large ones outside of the window. */
 STOOK_API bool stook_private_is_foreign(const void *pointer);

@@ -161,14 +161,19 @@ static void class_changes(unsigned what, size_t value)
     }
 }
 
-void class_perturb(unsigned char byte)
+static void class_fill_with(unsigned char byte)
 {
-    (void)start_malloc();
     if (byte == 0)
         class_close(CLASS_PERTURBED, false);
     __atomic_store_n(&class_byte, byte, __ATOMIC_RELAXED);
     if (byte != 0)
         class_close(CLASS_PERTURBED, true);
+}
+
+void class_perturb(unsigned char byte)
+{
+    (void)start_malloc();
+    class_fill_with(byte);
 }
 
 static unsigned char class_filling(void)
@@ -306,6 +311,7 @@ void class_make(void)
     class_canary = view.canary;
     class_byte = view.perturb; /* as glibc's malloc does: test suites set it */
     class_closed |= (view.tokens ? CLASS_PARTED : 0u) | (view.perturb ? CLASS_PERTURBED : 0u);
+    fast.keeps_deepbind = view.keeps_deepbind;
     for (unsigned i = 0; i < SIZES_CLASSES; i++)
         if (class_is_first(i) && !class_add(0, i))
             report_fatal("malloc cannot start: no memory for the size classes");
@@ -435,11 +441,8 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
 static bool class_is_freed(const struct stook_cache *cache, const void *object, const char *call,
                            bool is_free)
 {
-    if (!stook_private_is_marked(cache) ||
-        __builtin_expect(*stook_private_mark(object) != fast_marked(object), 1))
-        return false;
-    stook_private_freed(cache, object, call, is_free);
-    return true;
+    return __builtin_expect(*stook_private_mark(object) == fast_marked(object), 0) &&
+           stook_private_freed(cache, object, call, is_free);
 }
 
 void class_free_as(void *object, const char *call, enum stook_private_call as, size_t said)
@@ -456,9 +459,7 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
             return;
         if (__builtin_expect(class_filling() != 0, 0))
             class_fill(object, class_filling(), size);
-        if (stook_private_is_marked(cache))
-            *stook_private_mark(object) = fast_marked(object);
-        stook_private_free(cache, object, as, said);
+        stook_private_free(cache, object, as, said, fast_marked(object));
     } else if ((!cache && stook_private_large_free(object)) || boot_size(object) != 0) {
         return;
     } else if (libc_heap_has(object)) {

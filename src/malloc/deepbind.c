@@ -12,7 +12,9 @@
  * The archive does not have this file: in a static program there is no next dlopen().
  */
 #include "kmalloc/private.h"
+#include "malloc/fast.h"
 #include "malloc/libc_heap.h"
+#include "malloc/start.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -42,8 +44,8 @@ void deepbind_find(void)
     void *open = dlsym(RTLD_NEXT, "dlopen"), *open_in = dlsym(RTLD_NEXT, "dlmopen");
 
     libc_heap_find();
-    __atomic_store_n(&deepbind_mask, stook_private_deepbind() ? -1 : ~RTLD_DEEPBIND,
-                     __ATOMIC_RELAXED);
+    (void)start_malloc();
+    __atomic_store_n(&deepbind_mask, fast.keeps_deepbind ? -1 : ~RTLD_DEEPBIND, __ATOMIC_RELAXED);
     __atomic_store_n(&deepbind_open, open ? open : (void *)deepbind_none, __ATOMIC_RELEASE);
     __atomic_store_n(&deepbind_open_in, open_in ? open_in : (void *)deepbind_none,
                      __ATOMIC_RELEASE);

@@ -44,6 +44,7 @@ struct fast {
     uintptr_t unused_too[3];
     /* By size / 16, rounded up: the class's in CPU 0's area; NULL: closed, or not made yet. */
     const void *slot[SIZES_STEPS];
+    bool keeps_deepbind; /* STOOK_DEEPBIND=keep; constant after the start */
 };
 _Static_assert(offsetof(struct fast, unused) == 8, "where a size can be");
 _Static_assert(offsetof(struct fast, slot[7]) % 64 == 8, "of 112 bytes, not of 32 or 64");

@@ -52,9 +52,7 @@ static void *realloc_large(void *object, size_t had, size_t size, const void *fr
         errno = ENOMEM;
         return NULL;
     }
-    if (stook_private_large_resize(object, size, from))
-        return object;
-    moved = stook_private_large_move(object, size, from);
+    moved = stook_private_large_resize(object, size, from);
     if (moved)
         return moved;
     if (size > had)

@@ -59,7 +59,6 @@ static __attribute__((constructor(102), used)) void start_process(void)
 {
     if (!init_later)
         (void)start_malloc();
-    stook_private_limit();
     exit_prepare();
 }
 

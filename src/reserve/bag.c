@@ -25,12 +25,6 @@
 
 _Static_assert(STOOK_KMEM_BAG_MAX == STOOK_POOL_OBJECTS_MAX, "what pool_set_min() accepts");
 
-/* struct stook_kmem_bag is a struct stook_pool. */
-static struct stook_pool *bag_pool(const struct stook_kmem_bag *bag)
-{
-    return (struct stook_pool *)(uintptr_t)bag;
-}
-
 /* The cache that an element must be of; NULL: it may be anything. */
 static struct stook_cache *bag_cache(const struct stook_pool *pool, const void *element)
 {
@@ -87,8 +81,7 @@ static void *bag_take(struct stook_pool *pool, uint32_t keep, const void *from)
     return element;
 }
 
-struct stook_kmem_bag *stook_kmem_bag_create_of(unsigned limit, struct stook_cache *cache,
-                                                size_t size)
+struct stook_pool *stook_kmem_bag_create_of(unsigned limit, struct stook_cache *cache, size_t size)
 {
     struct stook_pool *pool;
 
@@ -99,23 +92,17 @@ struct stook_kmem_bag *stook_kmem_bag_create_of(unsigned limit, struct stook_cac
     pool = pool_make(cache, limit);
     if (pool)
         pool->asked = size;
-    return (struct stook_kmem_bag *)(void *)pool;
+    return pool;
 }
 
-struct stook_kmem_bag *stook_kmem_bag_create(unsigned limit)
+void stook_kmem_bag_destroy(struct stook_pool *pool)
 {
-    return stook_kmem_bag_create_of(limit, NULL, 0);
+    if (pool)
+        pool_unmake(pool);
 }
 
-void stook_kmem_bag_destroy(struct stook_kmem_bag *bag)
+int stook_kmem_bag_put(struct stook_pool *pool, void *pointer)
 {
-    if (bag)
-        pool_unmake(bag_pool(bag));
-}
-
-int stook_kmem_bag_put(struct stook_kmem_bag *bag, void *pointer)
-{
-    struct stook_pool *pool = bag_pool(bag);
     bool nested = context_enter(), put;
     uint32_t place;
 
@@ -129,19 +116,18 @@ int stook_kmem_bag_put(struct stook_kmem_bag *bag, void *pointer)
     return put;
 }
 
-void *stook_kmem_bag_take(struct stook_kmem_bag *bag)
+void *stook_kmem_bag_take(struct stook_pool *pool)
 {
-    return bag_take(bag_pool(bag), 0, __builtin_return_address(0));
+    return bag_take(pool, 0, __builtin_return_address(0));
 }
 
-void *stook_kmem_bag_spill(struct stook_kmem_bag *bag)
+void *stook_kmem_bag_spill(struct stook_pool *pool)
 {
-    return bag_take(bag_pool(bag), stook_kmem_bag_limit(bag), __builtin_return_address(0));
+    return bag_take(pool, atomic_load(&pool->min), __builtin_return_address(0));
 }
 
-void *stook_kmem_bag_wait(struct stook_kmem_bag *bag)
+void *stook_kmem_bag_wait(struct stook_pool *pool)
 {
-    struct stook_pool *pool = bag_pool(bag);
     uint64_t process = pool_announce(pool);
     int saved = errno;
     void *pointer;
@@ -163,17 +149,7 @@ void *stook_kmem_bag_wait(struct stook_kmem_bag *bag)
     return pointer;
 }
 
-int stook_kmem_bag_resize(struct stook_kmem_bag *bag, unsigned limit)
+int stook_kmem_bag_resize(struct stook_pool *pool, unsigned limit)
 {
-    return pool_set_min(bag_pool(bag), limit);
-}
-
-unsigned stook_kmem_bag_count(const struct stook_kmem_bag *bag)
-{
-    return stook_pool_available(bag_pool(bag));
-}
-
-unsigned stook_kmem_bag_limit(const struct stook_kmem_bag *bag)
-{
-    return atomic_load(&bag_pool(bag)->min);
+    return pool_set_min(pool, limit);
 }

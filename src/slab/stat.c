@@ -85,19 +85,6 @@ uint64_t stat_read_sum(const struct stook_cache *cache, enum stat_event event)
     return sum;
 }
 
-void stat_clear(struct stook_cache *cache)
-{
-    uint64_t *rows = __atomic_load_n(&cache->stat_kept, __ATOMIC_ACQUIRE);
-
-    for (int cpu = STAT_NO_CPU; rows && cpu < (int)percpu.rows; cpu++)
-        for (unsigned event = 0; event < STAT_EVENTS; event++) {
-            uint64_t *count = stat_at(rows, cpu, event);
-            /* Written only where there is something: pages of unused CPUs stay unused. */
-            if (__atomic_load_n(count, __ATOMIC_RELAXED) != 0)
-                __atomic_store_n(count, 0, __ATOMIC_RELAXED);
-        }
-}
-
 void stat_close(struct stook_cache *cache, uint32_t reason, bool close)
 {
     uint32_t closed = atomic_load_explicit(&cache->closed, memory_order_relaxed);

@@ -88,7 +88,6 @@ static inline bool stat_is_kept(const struct stook_cache *cache)
 /* What one CPU (or STAT_NO_CPU) has counted since it was first switched on; 0 for unknown CPUs. */
 uint64_t stat_read(const struct stook_cache *cache, int cpu, enum stat_event event);
 uint64_t stat_read_sum(const struct stook_cache *cache, enum stat_event event);
-void stat_clear(struct stook_cache *cache);
 
 /* STOOK_STATS_*; false with ENOMEM.  Under the cache list's lock. */
 bool stat_switch(struct stook_cache *cache, int mode);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cache_show.c - the public calls on a cache's counters; and counters and attributes by their names: one as text, all as JSON.
+ * cache_show.c - the public calls on a cache's counters; and counters and attributes by their names, as text.
  * docs/statistics.md explains every name; names are only ever added.
  */
 #include "base/context.h"
@@ -12,20 +12,17 @@
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/slot_drain.h"
+#include "page/arena.h"
+#include "slab/column.h"
 #include "slab/node.h"
 #include "slab/stat.h"
 #include "watch/stats.h"
-#include "text/writer.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-enum {
-    CACHE_SHOW_FORMAT = 1, /* of the JSON document: grows when a key changes its meaning or goes */
-};
 
 /* A number a cache, a CPU or a node; or an address. */
 enum cache_show_kind { SHOW_CACHE, SHOW_CPU, SHOW_NODE, SHOW_ADDRESS };
@@ -125,6 +122,20 @@ static uint64_t cache_show_allocated(struct stook_cache *cache, unsigned node)
     return total > free ? total - free : 0;
 }
 
+/* Of the descriptors of a node's slabs, with the columns behind them. */
+static uint64_t cache_show_meta(const struct stook_cache *cache, const struct node *node)
+{
+    uint64_t least = __atomic_load_n(&node->made_min, __ATOMIC_RELAXED) -
+                     __atomic_load_n(&node->gone_min, __ATOMIC_RELAXED);
+    uint64_t all = __atomic_load_n(&node->made, __ATOMIC_RELAXED) -
+                   __atomic_load_n(&node->gone, __ATOMIC_RELAXED);
+    uint32_t tagged = atomic_load_explicit(&cache->tagged, memory_order_relaxed) ? SLAB_TAGGED : 0;
+    size_t meta_least = column_meta(cache, SLAB_MIN | tagged), meta = column_meta(cache, tagged);
+
+    return least * ((meta_least + ARENA_GRANULE - 1) & -(size_t)ARENA_GRANULE) +
+           (all - least) * ((meta + ARENA_GRANULE - 1) & -(size_t)ARENA_GRANULE);
+}
+
 static uint64_t cache_show_barn(struct barn *barn)
 {
     uint64_t bytes;
@@ -187,6 +198,7 @@ static uint64_t cache_show_debug(const struct stook_cache *cache, uint32_t flag)
     X(sheaf_objects, SHOW_CPU, cache_show_slot(cache, number).objects)                             \
     X(sheaves, SHOW_CPU, cache_show_slot(cache, number).sheaves)                                   \
     X(slab_bytes, SHOW_NODE, cache_show_node(cache, number).pages << PAGE_SHIFT)                   \
+    X(slab_meta, SHOW_NODE, cache_show_meta(cache, &cache->nodes[number].node))                    \
     X(statistics, SHOW_CACHE, __atomic_load_n(&cache->stat_mode, __ATOMIC_RELAXED))                \
     X(waste, SHOW_CACHE, cache->layout.waste)
 
@@ -318,95 +330,4 @@ ssize_t stook_cache_show(struct stook_cache *cache, const char *name, char *buf,
     if (len > 0)
         buf[text.used < len ? text.used : len - 1] = '\0';
     return (ssize_t)text.used;
-}
-
-/* ---- JSON ------------------------------------------------------------------------------------ */
-
-/* "name": 3, or "name": {"sum": 3, "C": {"0": 1, "4": 2}} */
-static void cache_show_json_item(struct writer *w, struct stook_cache *cache, unsigned number)
-{
-    bool address = cache_show_kind(number) == SHOW_ADDRESS, first = true;
-    unsigned parts = cache_show_parts(number);
-    uint64_t sum;
-
-    context_enter();
-    sum = cache_show_sum(cache, number);
-    context_leave();
-    writer_print(w, "\"%s\": ", stook_cache_show_name(number));
-    if (address && !sum)
-        writer_print(w, "null");
-    else if (address)
-        writer_print(w, "\"0x%llx\"", (unsigned long long)sum);
-    else if (parts == 0)
-        writer_print(w, "%llu", (unsigned long long)sum);
-    else
-        writer_print(w, "{\"sum\": %llu, \"%c\": {", (unsigned long long)sum,
-                     cache_show_kind(number) == SHOW_CPU ? 'C' : 'N');
-    for (unsigned i = 0; i < parts; i++) {
-        uint64_t part;
-        context_enter();
-        part = cache_show_part(cache, number, i);
-        context_leave();
-        if (!part)
-            continue;
-        writer_print(w, "%s\"%u\": %llu", first ? "" : ", ", i, (unsigned long long)part);
-        first = false;
-    }
-    if (parts > 0)
-        writer_print(w, "}}");
-}
-
-static void cache_show_json_items(struct writer *w, struct stook_cache *cache, unsigned number,
-                                  unsigned end)
-{
-    for (; number < end; number++) {
-        cache_show_json_item(w, cache, number);
-        if (number + 1 < end)
-            writer_print(w, ",\n    ");
-    }
-}
-
-struct cache_show_document {
-    struct writer writer;
-    const struct stook_cache *only; /* NULL: all */
-    bool some;
-};
-
-static int cache_show_json(struct stook_cache *cache, void *arg)
-{
-    struct cache_show_document *document = arg;
-    struct writer *w = &document->writer;
-
-    if (document->only && document->only != cache)
-        return 0;
-    writer_print(w, document->some ? ",\n  {\"name\": " : "\n  {\"name\": ");
-    document->some = true;
-    writer_json(w, cache->name);
-    writer_print(w, ", \"internal\": %s,\n   \"attributes\": {",
-                 cache->flags & CACHE_INTERNAL ? "true" : "false");
-    cache_show_json_items(w, cache, STAT_EVENTS, SHOW_COUNT);
-    writer_print(w, "},\n   \"counters\": {");
-    cache_show_json_items(w, cache, 0, STAT_EVENTS);
-    writer_print(w, "}}");
-    return document->only != NULL;
-}
-
-int stook_cache_show_json(struct stook_cache *only, int fd)
-{
-    struct cache_show_document document = {.only = only};
-
-    if (!stats_readable()) {
-        errno = EDEADLK;
-        return -1;
-    }
-    (void)init_once();
-    writer_init(&document.writer, fd);
-    writer_print(&document.writer,
-                 "{\"stook\": \"%d.%d.%d\", \"format\": %d, \"cpus\": %u, \"nodes\": %u,\n",
-                 STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR, STOOK_VERSION_PATCH, CACHE_SHOW_FORMAT,
-                 topology.cpus, topology.nodes);
-    writer_print(&document.writer, " \"caches\": [");
-    (void)find_each(true, cache_show_json, &document);
-    writer_print(&document.writer, "]}\n");
-    return writer_finish(&document.writer);
 }

@@ -8,6 +8,7 @@
 #include "base/placed.h"
 #include "base/raw.h"
 #include "base/report.h"
+#include "kmalloc/private.h"
 #include "watch/settings_show.h"
 
 #include <stook/stook.h>
@@ -144,6 +145,7 @@ FIRST_TEXT void exit_prepare(void)
     if (prepared)
         return;
     prepared = true;
+    private_limit();
     if (file && strlen(file) >= sizeof(exit_file))
         setting_refuse(SETTING_REPORT_FILE, "the path is too long");
     else if (file)

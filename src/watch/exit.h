@@ -21,7 +21,7 @@
 bool exit_writes(void);
 
 /*
- * Copies standard error, once and early: many programs close it before destructors run.  The copy is closed on exec.  A
+ * At the start of a process with malloc, once.  Makes STOOK_LIMIT's group, and copies standard error early: many programs close it before destructors run.  The copy is closed on exec.  A
  * process that the setting names by its number always keeps one.  A process of a tree that reports to standard error
  * keeps one only if its number can be beyond RLIMIT_NOFILE.
  */

@@ -394,25 +394,23 @@ TEST(in_children)
 
 TEST(a_bag)
 {
-    struct stook_kmem_bag *bag = stook_kmem_bag_create(2);
+    struct stook_pool *bag = stook_kmem_bag_create_of(2, NULL, 0);
     int a, b, c;
 
-    assert_int_equal(stook_kmem_bag_limit(bag), 2);
     assert_null(stook_kmem_bag_take(bag));
     assert_int_equal(stook_kmem_bag_put(bag, &a), 1);
     assert_int_equal(stook_kmem_bag_put(bag, &b), 1);
     assert_int_equal(stook_kmem_bag_put(bag, &c), 0);
     assert_null(stook_kmem_bag_spill(bag));
     assert_int_equal(stook_kmem_bag_resize(bag, 1), 0);
-    assert_int_equal(stook_kmem_bag_count(bag), 2);
+    assert_int_equal(stook_pool_available(bag), 2);
     assert_ptr_equal(stook_kmem_bag_spill(bag), &b);
     assert_null(stook_kmem_bag_spill(bag));
     assert_ptr_equal(stook_kmem_bag_wait(bag), &a);
     errno = 0;
-    assert_null(stook_kmem_bag_create(STOOK_KMEM_BAG_MAX + 1));
+    assert_null(stook_kmem_bag_create_of(STOOK_KMEM_BAG_MAX + 1, NULL, 0));
     assert_int_equal(errno, E2BIG);
     assert_int_equal(stook_kmem_bag_resize(bag, STOOK_KMEM_BAG_MAX + 1), -1);
-    assert_int_equal(stook_kmem_bag_limit(bag), 1);
     stook_kmem_bag_destroy(bag);
     stook_kmem_bag_destroy(NULL);
 }

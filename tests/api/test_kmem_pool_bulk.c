@@ -78,7 +78,7 @@ TEST(the_function_then_the_reserve)
     source_free(first[1], &source);
     assert_int_equal(mempool_alloc_bulk(pool, element, 5), 0);
     assert_true(distinct(element, 5));
-    assert_int_equal(stook_kmem_bag_count(pool->bag), 2);
+    assert_int_equal(stook_pool_available(pool->bag), 2);
     assert_int_equal(source.out, 8);
     assert_int_equal(mempool_alloc_bulk(pool, NULL, 0), 0);
     mempool_free(first[2], pool);

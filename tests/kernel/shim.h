@@ -62,8 +62,8 @@ typedef long long s64;
 #define rounddown_pow_of_two(n) (1UL << ilog2(n))
 #define roundup_pow_of_two(n) ((n) <= 1 ? 1UL : 1UL << (ilog2((n)-1) + 1))
 #define do_div(n, by) ((n) /= (unsigned long)(by))
-#define array_size(a, b) kmem_product(a, b)
-#define array3_size(a, b, c) kmem_product(kmem_product(a, b), c)
+#define array_size(a, b) stook_array_bytes(a, b)
+#define array3_size(a, b, c) stook_array_bytes(stook_array_bytes(a, b), c)
 #define struct_size(pointer, member, n)                                                            \
     kmem_flex_size(sizeof(*(pointer)), n, sizeof(*(pointer)->member))
 #define BUILD_BUG_ON(wrong) ((void)0)

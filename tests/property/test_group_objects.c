@@ -139,11 +139,11 @@ static void take_many(void)
     if (below(2)) {
         got = stook_alloc_bulk(cache[c], some_flags(), n, objects) == 0 ? n : 0;
     } else {
+        struct stook_group previous;
         g = group_model_any();
-        got = stook_alloc_bulk_group(cache[c], some_flags(), n, objects,
-                                     g < 0 ? STOOK_NO_GROUP : group[g].handle) == 0
-                  ? n
-                  : 0;
+        previous = stook_group_enter(g < 0 ? STOOK_NO_GROUP : group[g].handle);
+        got = stook_alloc_bulk(cache[c], some_flags(), n, objects) == 0 ? n : 0;
+        stook_group_leave(previous);
     }
     if (expect(got, n, c, g))
         for (size_t i = 0; i < n; i++)

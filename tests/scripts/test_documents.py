@@ -42,6 +42,17 @@ quoted = {name for name in re.findall(r"`((?:struct |enum )?\w+)(?:\([^`]*\))?`"
 for name in quoted:
     expect(re.search(rf"\b{name}\b", sources), f"CONTRIBUTING.md: there is no {name}")
 expect(len(quoted) >= 15, f"CONTRIBUTING.md: only {quoted}")
+# Files, functions and members that the pages about the source name are there.
+own = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for folder in ("src", "include/stook")
+       for path in (ROOT / folder).rglob("*") if path.suffix in (".h", ".c", ".def")}
+known = set(re.findall(r"\w+", "\n".join(own.values())))
+for where in ("docs/path-of-an-object.md", "docs/locking.md", "src/README.md"):
+    page = text(where)
+    named = set(re.findall(r"(?<![\w/.*-])((?:\w+/)*\w+\.(?:c|h|def))\b", page))
+    for name in named:
+        expect(any(path.endswith(f"/{name}") or path == name for path in own), f"{where}: there is no {name}")
+    called = {name for both in re.findall(r"`(\w+)\(|`(?!scripts)\w+(?:\.|->)(\w+)`", page) for name in both if name}
+    expect(len(named) >= 10 and called - {"c", "h"} - known == set(), f"{where}: there is no {called - known}")
 # A row of counters.
 rows = re.search(r"ROWS_STAT = (\d+)", text("src/percpu/rows.h"))
 for where in ("docs/statistics.md", "include/stook/stat.h"):
@@ -52,7 +63,7 @@ expect(re.search(r"```c\n(.*?)```", text("README.md"), re.S)[1] == text("example
 
 header = text("include/stook/stook.h")
 calls = {call for subject in "stook debug group kmalloc pool rcu reclaim sheaf stat tag topology trace urcu".split()
-         for call in re.findall(r"^STOOK_API [^;(]*?(stook_\w+)\(", text(f"include/stook/{subject}.h"), re.M)}
+         for call in re.findall(r"^(?:STOOK_API|static inline) [^;(]*?(stook_\w+)\(", text(f"include/stook/{subject}.h"), re.M)}
 expect(len(calls) >= 12, f"stook.h: only {len(calls)} calls were found")
 for call in calls:
     expect((ROOT / f"man/{call}.3").exists(), f"man: no page of {call}")

@@ -145,7 +145,7 @@ static void some_objects(unsigned flags)
         stook_free(cache, object[0]);
         stook_free_any(stook_krealloc(stook_kmalloc(100 << move, flags), 3000, flags));
         stook_free_any(stook_krealloc_array(stook_kmalloc_array(9, 10, flags), 90, 10, flags));
-        stook_kmem_free_sensitive(stook_kmalloc_node(700, flags, 0));
+        stook_free_any(stook_kmalloc_node(700, flags, 0));
         object[0] = stook_kmem_alloc(NULL, 100u << move, 64, flags | STOOK_KMEM_ACCOUNT, 0);
         stook_free_any(stook_kmem_realloc(object[0], 3000, 4096, flags | STOOK_KMEM_ACCOUNT, -1));
     }
@@ -260,7 +260,6 @@ static void row_stat(void)
     (void)stook_cache_stat(cache, &stat);
     for (unsigned i = 0; stook_cache_show_name(i); i++)
         (void)stook_cache_show(cache, stook_cache_show_name(i), text, sizeof(text));
-    (void)stook_cache_stat_clear(cache);
     (void)stook_cache_stat_enable(cache, 0);
 }
 
@@ -268,7 +267,6 @@ static void row_report(void)
 {
     (void)stook_report(null_fd, STOOK_REPORT_TABLE);
     (void)stook_report(null_fd, STOOK_REPORT_JSON);
-    (void)stook_cache_show_json(cache, null_fd);
     (void)stook_profile_write(null_fd);
 }
 

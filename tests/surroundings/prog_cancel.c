@@ -152,12 +152,11 @@ static void report(void)
 {
     (void)stook_report(null, STOOK_REPORT_TABLE);
     (void)stook_report(null, STOOK_REPORT_JSON);
-    (void)stook_cache_show_json(cache, null);
 }
 
 static void bag(void)
 {
-    struct stook_kmem_bag *one = stook_kmem_bag_create(4);
+    struct stook_pool *one = stook_kmem_bag_create_of(4, NULL, 0);
     int token;
 
     (void)stook_kmem_bag_put(one, &token);

@@ -18,7 +18,7 @@
 
 static int things[8];
 
-static uint32_t waiting(struct stook_kmem_bag *bag)
+static uint32_t waiting(struct stook_pool *bag)
 {
     return pool_waiting((struct stook_pool *)(void *)bag);
 }
@@ -39,7 +39,7 @@ TEST(a_put_wakes)
 {
     pool_nap = 0;
     for (unsigned limit = 0; limit < 3; limit++) {
-        struct stook_kmem_bag *bag = stook_kmem_bag_create(limit);
+        struct stook_pool *bag = stook_kmem_bag_create_of(limit, NULL, 0);
         pthread_t thread[4];
         unsigned got = 0;
         for (int i = 0; i < 4; i++)
@@ -56,7 +56,7 @@ TEST(a_put_wakes)
         }
         assert_int_equal(got, 15); /* each once */
         assert_int_equal(waiting(bag), 0);
-        assert_int_equal(stook_kmem_bag_count(bag), 0);
+        assert_int_equal(stook_pool_available(bag), 0);
         assert_int_equal(stook_kmem_bag_put(bag, &things[0]), limit > 0);
         stook_kmem_bag_destroy(bag);
     }
@@ -65,7 +65,7 @@ TEST(a_put_wakes)
 
 TEST(a_wait_ends)
 {
-    struct stook_kmem_bag *bag = stook_kmem_bag_create(1);
+    struct stook_pool *bag = stook_kmem_bag_create_of(1, NULL, 0);
 
     pool_nap = 1000000;
     assert_null(stook_kmem_bag_wait(bag)); /* no thread puts */
@@ -79,20 +79,20 @@ TEST(a_wait_ends)
 static int child_uses(void *arg)
 {
     const struct rlimit little = {30, 30};
-    struct stook_kmem_bag *bag = arg;
+    struct stook_pool *bag = arg;
 
     (void)setrlimit(RLIMIT_CPU, &little); /* a place that is never free: a search without end */
     if (stook_kmem_bag_take(bag) != &things[1] || !stook_kmem_bag_put(bag, &things[1]))
         return 1;
     if (waiting(bag) != 0)
         return 2;
-    return stook_kmem_bag_resize(bag, 7) != 0 || stook_kmem_bag_count(bag) != 2;
+    return stook_kmem_bag_resize(bag, 7) != 0 || stook_pool_available(bag) != 2;
 }
 
 /* As if threads of the parent had a place each and no word yet, and others waited, when it forked. */
 TEST(a_child_counts_anew)
 {
-    struct stook_kmem_bag *bag = stook_kmem_bag_create(4);
+    struct stook_pool *bag = stook_kmem_bag_create_of(4, NULL, 0);
     struct stook_pool *pool = (struct stook_pool *)(void *)bag;
     struct child child;
 
@@ -107,7 +107,7 @@ TEST(a_child_counts_anew)
     stook_kmem_bag_destroy(bag);
 }
 
-static struct stook_kmem_bag *handled;
+static struct stook_pool *handled;
 static atomic_uint handlers;
 
 static void handler(int signal)
@@ -136,7 +136,7 @@ TEST(handlers_interrupt)
     unsigned seen = 0;
     void *thing;
 
-    handled = stook_kmem_bag_create(4);
+    handled = stook_kmem_bag_create_of(4, NULL, 0);
     for (int i = 0; i < 3; i++)
         assert_int_equal(stook_kmem_bag_put(handled, &things[i]), 1);
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
@@ -147,7 +147,7 @@ TEST(handlers_interrupt)
         assert_int_equal(stook_kmem_bag_put(handled, thing), 1);
     }
     pthread_join(thread, NULL);
-    assert_int_equal(stook_kmem_bag_count(handled), 3);
+    assert_int_equal(stook_pool_available(handled), 3);
     while ((thing = stook_kmem_bag_take(handled)) != NULL)
         seen |= 1u << ((int *)thing - things);
     assert_int_equal(seen, 7);
@@ -157,7 +157,7 @@ TEST(handlers_interrupt)
 /* What is too much stays in order until it is spilled, and the array has room for it. */
 TEST(other_limits)
 {
-    struct stook_kmem_bag *bag = stook_kmem_bag_create(2);
+    struct stook_pool *bag = stook_kmem_bag_create_of(2, NULL, 0);
 
     assert_int_equal(stook_kmem_bag_resize(bag, 8), 0);
     for (int i = 0; i < 8; i++)

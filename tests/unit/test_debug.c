@@ -459,7 +459,7 @@ static struct stook_cache *class_of(size_t size)
 {
     struct stook_cache_args args = {.size = sizeof(args), .align = 32, .flags = FZPU | CACHE_SIZED};
 
-    return stook_private_cache("sized", size, &args, true);
+    return private_cache("sized", size, &args, true);
 }
 
 static uint8_t *ask(struct stook_cache *cache, size_t size, enum debug_call call, unsigned flags)
@@ -492,13 +492,13 @@ TEST_WITH(sizes, setup, NULL)
     stook_free_any(object);
     QUIET;
     object = ask(cache, 18, DEBUG_CALL_NEW_ARRAY, 0);
-    stook_private_free(cache, object, STOOK_PRIVATE_MALLOC, 0);
+    stook_private_free(cache, object, STOOK_PRIVATE_MALLOC, 0, 0);
     SAID(1, "allocated by operator new[], freed by free");
     object = ask(cache, 18, DEBUG_CALL_NEW, 0);
-    stook_private_free(cache, object, STOOK_PRIVATE_NEW, 19);
+    stook_private_free(cache, object, STOOK_PRIVATE_NEW, 19, 0);
     SAID(1, "18 bytes is freed as one of 19");
     object = ask(cache, 18, DEBUG_CALL_NEW, 0);
-    stook_private_free(cache, object, STOOK_PRIVATE_NEW, 18);
+    stook_private_free(cache, object, STOOK_PRIVATE_NEW, 18, 0);
     /* A handler that frees another object while one is being freed. */
     object = ask(cache, 18, DEBUG_CALL_NEW, 0);
     before = debug_ask((struct debug_asks){19, DEBUG_CALL_MALLOC, cache});

@@ -118,7 +118,8 @@ TEST(sized)
         stook_private_free(stook_cache_of(object), object, STOOK_PRIVATE_NEW,
                            said == 0   ? 0
                            : said == 1 ? sizes[i]
-                                       : sizes[i] - 1);
+                                       : sizes[i] - 1,
+                           0);
         SAID(said == 2);
     }
 }

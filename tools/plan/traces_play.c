@@ -68,7 +68,7 @@ static struct stook_cache *play_cache(const struct traces_class *class)
         .flags = CACHE_MALLOC,
         .sheaf_capacity = class->capacity == TRACES_AUTO ? 0 : (unsigned)class->capacity,
     };
-    struct stook_cache *cache = stook_private_cache("plan", class->size, &args, true);
+    struct stook_cache *cache = private_cache("plan", class->size, &args, true);
 
     if (cache && class->order != TRACES_AUTO)
         lab_set_order(cache, (unsigned)class->order);

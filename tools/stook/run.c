@@ -29,7 +29,7 @@
 static char run_names[1024];
 
 struct run_options {
-    bool report, all;
+    bool report, all, json;
     const char *leaks, *format, *file, *mode, *reserve, *limit, *trace, *trace_limit, *debug,
         *harden;
 };
@@ -65,23 +65,8 @@ int run_claim(bool one)
         if (text && !(of_one[i] == SETTING_TRACE && exit_is_numbered(text)))
             unsetenv(setting_name(of_one[i]));
     }
-    if (!one)
-        return unsetenv(setting_name(SETTING_PID)), STATUS_OK;
     snprintf(self, sizeof(self), "%d", (int)getpid());
-    return run_set(SETTING_PID, self);
-}
-
-static const char *run_format_word(const char *text, void *to)
-{
-    *(const char **)to = text;
-    return strcmp(text, "table") == 0 || strcmp(text, "json") == 0 ? NULL
-                                                                   : "table or json is expected";
-}
-
-static const char *run_leaks_word(const char *text, void *to)
-{
-    *(const char **)to = text;
-    return strcmp(text, "1") == 0 || strcmp(text, "all") == 0 ? NULL : "all or nothing is expected";
+    return one ? run_set(SETTING_PID, self) : unsetenv(setting_name(SETTING_PID));
 }
 
 static int run_parse(int argc, char **argv, struct run_options *options)
@@ -89,9 +74,9 @@ static int run_parse(int argc, char **argv, struct run_options *options)
     const struct option_row rows[] = {
         {"report", OPTION_FLAG, .to = &options->report},
         {"report-all", OPTION_FLAG, .to = &options->all},
-        {"report-format", OPTION_CALL, &options->format, .read = run_format_word},
+        {"report-format", OPTION_TEXT, .to = &options->format},
         {"report-file", OPTION_TEXT, .to = &options->file},
-        {"leaks", OPTION_CALL, &options->leaks, .read = run_leaks_word, .otherwise = "1"},
+        {"leaks", OPTION_TEXT, &options->leaks, .otherwise = "1"},
         {"mode", OPTION_SETTING, &options->mode, .least = SETTING_MODE},
         {"reserve", OPTION_SETTING, &options->reserve, .least = SETTING_RESERVE},
         {"limit", OPTION_SETTING, &options->limit, .least = SETTING_LIMIT},
@@ -109,6 +94,11 @@ static int run_parse(int argc, char **argv, struct run_options *options)
     options->report |= options->all || ((options->format || options->file) && !options->leaks);
     if (optind >= argc)
         return complain(STATUS_RUN, "a program is needed; see stook help run");
+    options->json = options->format && strcmp(options->format, "json") == 0;
+    if (options->format && !options->json && strcmp(options->format, "table") != 0)
+        return complain(STATUS_RUN, "--report-format takes table or json, not %s", options->format);
+    if (options->leaks && strcmp(options->leaks, "1") != 0 && strcmp(options->leaks, "all") != 0)
+        return complain(STATUS_RUN, "--leaks takes all or nothing, not %s", options->leaks);
     if (!options->trace && options->trace_limit)
         return complain(STATUS_RUN, "--trace-limit needs --trace FILE");
     if (options->all && options->trace && !exit_is_numbered(options->trace))
@@ -225,15 +215,12 @@ static int run_report_file(const char *file)
 
 static int run_report(const struct run_options *options)
 {
-    bool json = options->format && strcmp(options->format, "json") == 0;
-    int status = run_set(SETTING_REPORT, json ? "1,json" : "1");
+    int status = run_set(SETTING_REPORT, options->json ? "1,json" : "1");
 
-    if (status != STATUS_OK)
-        return status;
-    if (options->file)
+    if (status == STATUS_OK && options->file)
         return run_set(SETTING_REPORT_FILE, run_pattern);
     unsetenv(setting_name(SETTING_REPORT_FILE)); /* an outer run's file is not ours */
-    return STATUS_OK;
+    return status;
 }
 
 /*
@@ -365,7 +352,7 @@ static bool run_traced(const struct run_options *options, int *status)
 {
     struct run_leaks leaks = {
         .all = strcmp(options->leaks, "all") == 0,
-        .json = options->format && strcmp(options->format, "json") == 0,
+        .json = options->json,
         .output = run_leaks_output,
     };
 

@@ -217,7 +217,6 @@ extern "C" {
     pub fn stook_report(fd: c_int, format: c_uint) -> c_int;
     pub fn stook_mode(why: *mut *const c_char) -> *const c_char;
     pub fn stook_version() -> *const c_char;
-    pub fn stook_version_number() -> c_uint;
 
     // stook/stat.h
     pub fn stook_cache_stat_enable(cache: *mut stook_cache, on: c_int) -> c_int;
