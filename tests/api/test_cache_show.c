@@ -14,8 +14,6 @@
 #include <stook/stook.h>
 #include <stook/topology.h>
 
-#include <unistd.h>
-
 #define MACHINE                                                                                    \
     "node:8 core:4 smt:2 memory:1,5=32G distance:0-3=12 distance:4-7=12 distance:0-3/4-7=32"
 
@@ -187,12 +185,9 @@ static int run_compare(void *arg)
 
 TEST(test_json)
 {
-    struct child child;
-
     if (system("python3 -c '' 2>/dev/null") != 0)
         skip();
-    child_run(&child, run_compare, NULL);
-    assert_true(child_passed(&child));
+    in_child(run_compare, NULL);
 }
 
 /* ---- the environment ----------------------------------------------------------------------------- */
