@@ -8,7 +8,7 @@ import os
 import struct
 import tempfile
 
-from tool import SANITIZED, TOPOLOGIES, lab
+from tool import SANITIZED, TOPOLOGIES, stook
 from trace_bytes import number
 
 ALLOC, FREE, CPU, CACHE = 1, 2, 3, 4
@@ -74,6 +74,10 @@ def write(name, content):
     with open(path, "wb") as file:
         file.write(content)
     return path
+
+
+def lab(*arguments, **how):
+    return stook("lab", "trace", *arguments, **how)
 
 
 def run(*arguments):
