@@ -54,12 +54,6 @@ int stook_cache_stat_enable(struct stook_cache *cache, int on)
     return -1;
 }
 
-int stook_cache_stat_clear(struct stook_cache *cache)
-{
-    stat_clear(cache);
-    return 0;
-}
-
 int stook_cache_stat(struct stook_cache *cache, struct stook_stat *stat)
 {
     const size_t events = offsetof(struct stook_stat, alloc_fastpath);

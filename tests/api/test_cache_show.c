@@ -13,8 +13,6 @@
 #include <stook/stook.h>
 #include <stook/topology.h>
 
-#include <unistd.h>
-
 #define MACHINE                                                                                    \
     "node:8 core:4 smt:2 memory:1,5=32G distance:0-3=12 distance:4-7=12 distance:0-3/4-7=32"
 

@@ -18,8 +18,6 @@
 #include <spawn.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { THREADS = 4, LOADS = 200 };
 

@@ -11,9 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 static const size_t sizes[] = {1,       7,
                                8,       9,

@@ -12,7 +12,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 /* All that there is, in a list through its first words. */
 struct hoard {

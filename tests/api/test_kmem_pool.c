@@ -4,6 +4,7 @@
  * and over kmalloc().  A reserve can be used, callers that may wait get an element, none
  * is lost or allocated twice; in threads, signal handlers and children.
  */
+#include "support/mempool_source.h"
 #include "support/random.h"
 #include "support/test.h"
 
@@ -15,43 +16,9 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 /* ---- elements of the test's own -------------------------------------------------------------- */
-
-struct source {
-    atomic_int allowed; /* so many at a time */
-    atomic_int out, most;
-    atomic_uint asked_atomic, asked_waiting; /* calls that may not and may wait */
-};
-
-static void *source_alloc(gfp_t gfp, void *data)
-{
-    struct source *source = data;
-    int out = atomic_fetch_add(&source->out, 1);
-
-    atomic_fetch_add(gfp & __GFP_DIRECT_RECLAIM ? &source->asked_waiting : &source->asked_atomic,
-                     1);
-    if (out < atomic_load(&source->allowed)) {
-        int *element = kmalloc(sizeof(int) * 2, GFP_ATOMIC);
-        if (element) {
-            element[0] = 0;
-            return element;
-        }
-    }
-    atomic_fetch_sub(&source->out, 1);
-    return NULL;
-}
-
-static void source_free(void *element, void *data)
-{
-    struct source *source = data;
-
-    kfree(element);
-    atomic_fetch_sub(&source->out, 1);
-}
 
 TEST(the_reserve_is_there)
 {

@@ -3,6 +3,7 @@
  * Memory pools, several elements at a time.  A function fails in the middle, a reserve has too few, callers wait for
  * each other's elements.  Also pools of pages, and pools that are made on a node.
  */
+#include "support/mempool_source.h"
 #include "support/random.h"
 #include "support/test.h"
 
@@ -12,35 +13,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
-
-/* Elements of the test's own: at most `allowed` exist at a time. */
-struct source {
-    atomic_int allowed, out;
-    atomic_uint asked_atomic, asked_waiting; /* calls that may not and may wait */
-};
-
-static void *source_alloc(gfp_t gfp, void *data)
-{
-    struct source *source = data;
-
-    atomic_fetch_add(gfp & __GFP_DIRECT_RECLAIM ? &source->asked_waiting : &source->asked_atomic,
-                     1);
-    if (atomic_fetch_add(&source->out, 1) < atomic_load(&source->allowed)) {
-        void *element = kzalloc(sizeof(int), GFP_ATOMIC);
-        if (element)
-            return element;
-    }
-    atomic_fetch_sub(&source->out, 1);
-    return NULL;
-}
-
-static void source_free(void *element, void *data)
-{
-    struct source *source = data;
-
-    kfree(element);
-    atomic_fetch_sub(&source->out, 1);
-}
 
 static bool distinct(void *const *elements, int n)
 {

@@ -11,8 +11,6 @@
 
 #include <signal.h>
 #include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static void *early;
 

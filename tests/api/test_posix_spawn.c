@@ -13,8 +13,6 @@
 #include <pthread.h>
 #include <spawn.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* LEAST: what each thread does even where it first runs when all programs are through. */
 enum { THREADS = 4, HELD = 600, SIZE = 128, EACH = 40, LEAST = 5000 };

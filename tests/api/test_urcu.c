@@ -16,8 +16,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <urcu/urcu-memb.h>
 #include <urcu/urcu-qsbr.h>
@@ -316,13 +314,10 @@ static int run(void *flavour)
 
 static void each(const struct flavour *flavour)
 {
-    static struct child child;
-
 #ifdef __SANITIZE_THREAD__
     skip(); /* it does not see liburcu's ordering */
 #endif
-    child_run(&child, run, (void *)(uintptr_t)flavour);
-    assert_true(child_passed(&child));
+    in_child(run, (void *)(uintptr_t)flavour);
 }
 
 TEST(flavour_memb)

@@ -17,8 +17,6 @@
 #include <fnmatch.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "support/golden.h"
 #include "support/make.h"

@@ -25,7 +25,6 @@
 #include <stdatomic.h>
 #include <sys/time.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <stook/debug.h>
 

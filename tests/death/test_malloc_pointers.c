@@ -16,8 +16,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* Whether a free was taken without a word: asked in a child, and of that nothing is heard. */
 static bool freed_quietly(void *p)

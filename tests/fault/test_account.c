@@ -21,14 +21,7 @@
 #include <stook/stook.h>
 #include <stook/tag.h>
 
-#include <sys/wait.h>
-
-#if !FAULTS_POSSIBLE
-int main(void)
-{
-    return 77;
-}
-#else
+#if FAULTS_POSSIBLE
 
 enum { SIZE = 30000, BULK = 40, ROUNDS = 30, CALLS_MAX = 2000 };
 

@@ -30,8 +30,6 @@
 #include <stook/stook.h>
 
 #include <dirent.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* ---- what fails ----------------------------------------------------------------------------- */
 

@@ -16,14 +16,7 @@
 #include <stook/stook.h>
 #include <stook/trace.h>
 
-#include <sys/wait.h>
-
-#if !FAULTS_POSSIBLE
-int main(void)
-{
-    return 77;
-}
-#else
+#if FAULTS_POSSIBLE
 
 /* Within a record. */
 static void (*in_record)(void);

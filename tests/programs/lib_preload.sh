@@ -11,7 +11,8 @@
 # need TOOL...                   skips the script where one is missing
 # $python                        Debian's python3 where there is one; "need python3" as usual
 #
-# The mode is the caller's STOOK_MODE.  Under its STOOK_DEBUG no process may report a corruption.
+# The mode is the caller's STOOK_MODE.  Under its STOOK_DEBUG no process may report a corruption, under
+# its STOOK_HARDEN none may say anything.
 # shellcheck shell=bash
 set -euo pipefail
 export LC_ALL=C.UTF-8
@@ -69,7 +70,8 @@ PYTHON
 }
 
 same() {
-    local name=$1 program=$2 without=0 with=0
+    local name=$1 program=$2 without=0 with=0 bug='stook: BUG'
+    [ -z "${STOOK_HARDEN:-}" ] || bug='stook: '
     shift 2
     "$@" >"$work/$name.without" 2>"$work/$name.without.err" || without=$?
     with_stook "$name" "$@" >"$work/$name.with" 2>"$work/$name.with.err" || with=$?
@@ -79,7 +81,7 @@ same() {
         head -20 "$work/$name.with.err" >&2
         exit 1
     fi
-    if [ -n "${STOOK_DEBUG:-}" ] && grep -A40 'stook: BUG' "$work/$name.with.err" >&2; then
+    if [ -n "${STOOK_DEBUG:-}${STOOK_HARDEN:-}" ] && grep -A40 "$bug" "$work/$name.with.err" >&2; then
         echo "$name: a corruption was reported" >&2
         exit 1
     fi

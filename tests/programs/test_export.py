@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 
+from tool import STOOK, do, start
+
 sys.path.insert(0, os.path.join(os.environ["STOOK_SOURCE_DIR"], "tests/support"))
 import pprof
 
@@ -22,23 +24,9 @@ try:
 except ImportError:
     text_string_to_metric_families = None
 
-STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
-PROGRAM = os.path.join(os.environ["STOOK_TEST_DIR"], "prog_seen")
 OPEN, TEXT = "application/openmetrics-text; version=1.0.0; charset=utf-8", "text/plain; version=0.0.4; charset=utf-8"
 SECRET = "correct-horse-battery"
 SAMPLE = re.compile(r'^([a-z_]+)\{?((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)*)\}? (\d+(?:\.\d+)?)$')
-
-
-def start():
-    process = subprocess.Popen([PROGRAM, SECRET], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PASSWORD": SECRET})
-    assert process.stdout.readline() == "ready\n"
-    return process
-
-
-def do(process, line):
-    process.stdin.write(line + "\n")
-    process.stdin.flush()
-    assert process.stdout.readline() == "done\n", line
 
 
 class Exporter:
@@ -103,7 +91,7 @@ without = subprocess.run([STOOK, "export", "--listen", "192.0.2.1:1"], stderr=su
 assert without.returncode == 1 and "cannot listen on 192.0.2.1:1: " in without.stderr, without
 
 # ---- the numbers ---------------------------------------------------------------------------------------
-targets = [start() for _ in range(3)]
+targets = [start(SECRET, PASSWORD=SECRET) for _ in range(3)]
 pids = [str(target.pid) for target in targets]
 every = [word for pid in pids for word in ("--pid", pid)]
 exporter = Exporter(*every)
@@ -232,7 +220,7 @@ if shutil.which("promtool"):
     assert checked.returncode == 0 and not checked.stderr, checked
 
 # A group has in use what it says itself, without what CPUs took in advance.
-charged = start()
+charged = start(SECRET, PASSWORD=SECRET)
 do(charged, "charge")
 with tempfile.NamedTemporaryFile() as file:
     do(charged, f"report {file.name}")

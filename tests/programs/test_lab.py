@@ -8,22 +8,9 @@ import json
 import os
 import subprocess
 
-STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
-TOPOLOGIES = os.path.join(os.environ["STOOK_SOURCE_DIR"], "topologies")
+from tool import SANITIZED, STOOK, TOPOLOGIES, lab, lab_json as run
+
 SCENARIOS = ("ublk", "local", "producer-consumer", "fork-exec", "random-walk", "hotplug")
-SANITIZED = any(key.endswith("SAN_OPTIONS") for key in os.environ)
-
-
-def lab(*arguments, status=0, **environment):
-    done = subprocess.run([STOOK, "lab", *map(str, arguments)], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False,
-                          env={**os.environ, **environment})
-    assert done.returncode == status, f"{arguments}: {done.returncode}: {done.stderr}"
-    return done.stdout if status == 0 else done.stderr
-
-
-def run(*arguments):
-    return json.loads(lab(*arguments, "--json"))
 
 
 def topology(name):

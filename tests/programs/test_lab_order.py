@@ -3,31 +3,19 @@
 # needs: tool
 """stook lab order: the order of calls that a run wrote gives the run's counters again, of each CPU, under every
 design; orders made here do what is known of them; and files that no run could have written are refused."""
-import json
 import os
 import random
 import struct
 import subprocess
 import tempfile
 
-STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
-TOPOLOGIES = os.path.join(os.environ["STOOK_SOURCE_DIR"], "topologies")
+from tool import STOOK, TOPOLOGIES, lab, lab_json as run
+
 FOLDER = tempfile.TemporaryDirectory()
 DESIGNS = (("stook",), ("cpu-partial",), ("upstream-first",), ("upstream-first", "--refill"), ("upstream",))
 ALLOC, FREE = 0, 1
 NOWAIT, FAILED = 1, 2
 ONE, TWO = ("--topology", "node:1 core:4"), ("--topology", f"{TOPOLOGIES}/two-sockets.topo")
-
-
-def lab(*arguments, status=0):
-    done = subprocess.run([STOOK, "lab", *map(str, arguments)], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == status, f"{arguments}: {done.returncode}: {done.stderr}"
-    return done.stdout if status == 0 else done.stderr
-
-
-def run(*arguments):
-    return json.loads(lab(*arguments, "--json"))
 
 
 def path(name):

@@ -6,18 +6,15 @@ replays count; where threads run; that the same trace prints the same bytes; wha
 import json
 import os
 import struct
-import subprocess
 import tempfile
 
+from tool import SANITIZED, TOPOLOGIES, stook
 from trace_bytes import number
 
-STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
-TOPOLOGIES = os.path.join(os.environ["STOOK_SOURCE_DIR"], "topologies")
 ALLOC, FREE, CPU, CACHE = 1, 2, 3, 4
 HEADER, CHUNK = 4096, 65536
 DESIGNS = ["cpu-partial", "upstream-first", "upstream-first+refill", "upstream", "stook"]
 FOLDER = tempfile.TemporaryDirectory()
-SANITIZED = any(key.endswith("SAN_OPTIONS") for key in os.environ)
 
 
 class Trace:
@@ -79,12 +76,8 @@ def write(name, content):
     return path
 
 
-def lab(*arguments, status=0, **environment):
-    done = subprocess.run([STOOK, "lab", "trace", *map(str, arguments)], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False,
-                          env={**os.environ, **environment})
-    assert done.returncode == status, f"{arguments}: {done.returncode}: {done.stderr}"
-    return done.stdout if status == 0 else done.stderr
+def lab(*arguments, **how):
+    return stook("lab", "trace", *arguments, **how)
 
 
 def run(*arguments):

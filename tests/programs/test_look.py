@@ -13,8 +13,8 @@ import sys
 import tempfile
 import time
 
-STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
-PROGRAM = os.path.join(os.environ["STOOK_TEST_DIR"], "prog_seen")
+from tool import PROGRAM, stook
+
 work = tempfile.TemporaryDirectory()
 REPORT = os.path.join(work.name, "report.json")
 # Of the report and of what stook caches says: what both have.
@@ -37,13 +37,6 @@ class Program:
     def end(self):
         self.process.kill()
         self.process.communicate()
-
-
-def stook(*arguments, status=0):
-    done = subprocess.run([STOOK, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120,
-                          check=False)
-    assert done.returncode == status, (arguments, done)
-    return done.stdout if status == 0 else done.stderr
 
 
 def compare(program, what):

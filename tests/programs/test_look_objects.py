@@ -17,19 +17,11 @@ import subprocess
 import tempfile
 import time
 
-STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
-TESTS = os.environ["STOOK_TEST_DIR"]
+from tool import CLEAN, STOOK, TESTS, stook
+
 LIVE, FREED = 2500, 1500
 work = tempfile.TemporaryDirectory()
-CLEAN = {key: value for key, value in os.environ.items()
-         if not re.match(r"STOOK_(?!SOURCE_DIR|BUILD_DIR|TEST_DIR|MODE)|LD_PRELOAD", key)}
 locked = os.environ.get("STOOK_MODE") == "locked"
-
-
-def stook(*arguments, status=0):
-    done = subprocess.run([STOOK, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=250, check=False)
-    assert done.returncode == status, (arguments, done)
-    return done.stdout if status == 0 else done.stderr
 
 
 def as_json(*arguments):

@@ -12,9 +12,8 @@ import sys
 import tempfile
 import time
 
-BUILD = os.environ["STOOK_BUILD_DIR"]
-STOOK = os.path.join(BUILD, "bin/stook")
-PROGRAM = os.path.join(os.environ["STOOK_TEST_DIR"], "prog_seen")
+from tool import BUILD, PROGRAM, STOOK, stook
+
 CC = os.environ.get("CC", "cc")
 work = tempfile.TemporaryDirectory()
 os.chmod(work.name, 0o755)
@@ -27,12 +26,6 @@ def start(*command, ready=True, **environment):
     if ready:
         assert process.stdout.readline() == "ready\n", command
     return process
-
-
-def stook(*arguments, status=0, before=()):
-    done = subprocess.run([*before, STOOK, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
-    assert done.returncode == status, (arguments, done)
-    return done.stdout if status == 0 else done.stderr
 
 
 def caches(pid, **how):

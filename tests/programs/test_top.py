@@ -12,27 +12,9 @@ import sys
 import tempfile
 import time
 
-STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
-PROGRAM = os.path.join(os.environ["STOOK_TEST_DIR"], "prog_seen")
+from tool import STOOK, do, start, stook
+
 work = tempfile.TemporaryDirectory()
-
-
-def start(**environment):
-    process = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
-    assert process.stdout.readline() == "ready\n"
-    return process
-
-
-def do(process, line, answer="done\n"):
-    process.stdin.write(line + "\n")
-    process.stdin.flush()
-    assert process.stdout.readline() == answer, line
-
-
-def stook(*arguments, status=0):
-    done = subprocess.run([STOOK, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
-    assert done.returncode == status, (arguments, done)
-    return done.stdout if status == 0 else done.stderr
 
 
 target = start()

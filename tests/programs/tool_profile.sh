@@ -3,28 +3,9 @@
 # needs: tool preload
 # stook profile: the program's output, input and status are its own, the profile is of it and not of
 # what it starts, exact for a program whose allocations are known, and what wrote none is said.
-set -uo pipefail
-stook=$STOOK_BUILD_DIR/bin/stook
+. "$STOOK_SOURCE_DIR/tests/programs/lib_tool.sh"
 program=$STOOK_TEST_DIR/prog_sites
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-unset "${!STOOK_@}" LD_PRELOAD
-failed=0
-
-fail() {
-    echo "FAILED: $*"
-    failed=1
-}
-
-# status EXPECTED COMMAND...: runs it, output in out and err
-status() {
-    local expected=$1 got
-    shift
-    "$@" >out 2>err
-    got=$?
-    [ "$got" = "$expected" ] || fail "status $got instead of $expected: $*; $(head -3 err)"
-}
+unset "${!STOOK_@}"
 
 said() {
     grep -qE -- "$1" "${2:-err}" || fail "${2:-standard error} does not say \"$1\": $(head -5 "${2:-err}")"

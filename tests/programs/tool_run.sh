@@ -3,27 +3,7 @@
 # needs: tool preload
 # stook run: what the program sees is its own, the report comes where it was asked for, and what
 # cannot be served is said.
-set -uo pipefail
-stook=$STOOK_BUILD_DIR/bin/stook
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-unset STOOK_REPORT STOOK_REPORT_FILE STOOK_RESERVE LD_PRELOAD
-failed=0
-
-fail() {
-    echo "FAILED: $*"
-    failed=1
-}
-
-# status EXPECTED COMMAND...: runs it, output in out and err
-status() {
-    local expected=$1 got
-    shift
-    "$@" >out 2>err
-    got=$?
-    [ "$got" = "$expected" ] || fail "status $got instead of $expected: $*; $(head -3 err)"
-}
+. "$STOOK_SOURCE_DIR/tests/programs/lib_tool.sh"
 
 said() {
     grep -q -- "$1" err || fail "standard error does not say \"$1\": $(head -3 err)"

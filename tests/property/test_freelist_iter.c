@@ -21,8 +21,6 @@ static unsigned orders_left = 255; /* memory is short: there is no run of a high
 #include "support/test.h"
 #undef random_below
 
-#include <unistd.h>
-
 enum { ROUNDS = 400, OBJECTS = STOOK_SLAB_OBJECTS_MAX };
 
 static uint64_t seed = 1;

@@ -25,7 +25,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 enum { SITES = 9, HANDLER = SITES - 1, CACHES = 4, THREADS = 4, HELD = 600, BULK = 40 };
 
@@ -236,16 +235,13 @@ static int go_on(void *arg)
 
 TEST(test_alone)
 {
-    struct child child;
-
     start(STEADY);
     for (unsigned i = 0; i < scaled(40000); i++) {
         step(&workers[i % THREADS]);
         if (i % 4000 == 0)
             check();
     }
-    child_run(&child, go_on, NULL);
-    assert_true(child_passed(&child));
+    in_child(go_on, NULL);
     check();
     finish();
 }

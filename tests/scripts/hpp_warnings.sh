@@ -3,9 +3,7 @@
 # timeout: 900
 # A program that uses all of stook.hpp compiles without a warning, with those that careful projects turn on: GCC's, and
 # all of Clang's but for older standards, layouts, pointers as such, and classes that are in headers only.
-set -euo pipefail
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$STOOK_SOURCE_DIR/tests/scripts/lib_work.sh"
 
 cat >"$work/use.cc" <<'END'
 #include <stook/stook.hpp>

@@ -3,13 +3,7 @@
 # needs: tool preload
 # What is installed under DESTDIR and the prefix is enough to build a program, shared and static,
 # and to run one on slab caches.
-set -euo pipefail
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() {
-    echo "FAILED: $*"
-    exit 1
-}
+. "$STOOK_SOURCE_DIR/tests/scripts/lib_work.sh"
 
 DESTDIR=$work/root cmake --install "$STOOK_BUILD_DIR" >"$work/log" || fail "$(tail -n 20 "$work/log")"
 pc=$(find "$work/root" -name stook.pc)

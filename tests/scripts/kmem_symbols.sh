@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: MIT
 # No library has a symbol of the kernel's names: what stook/kmem.h defines and declares is inline or a
 # macro, also in a program that uses it.  The manual page has all names.
-set -euo pipefail
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$STOOK_SOURCE_DIR/tests/scripts/lib_work.sh"
 names='^(_*k(v?[mzc]alloc|v?free|realloc|size|strn?dup|memdup|mem_cache|asprintf|vasprintf)|mempool_)'
 
 of() { nm -A "$@" 2>/dev/null | awk '{print $NF}' | sed 's/@.*//'; }

@@ -3,9 +3,7 @@
 # needs: urcu preload
 # A program may have names of stook/kmem.h itself: liburcu's or its own struct rcu_head and kfree_rcu(), its own
 # gfp_types.h, cleanup.h, memory pools, pages and strings, before or after the header.  And what is wrong does not compile.
-set -euo pipefail
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$STOOK_SOURCE_DIR/tests/scripts/lib_work.sh"
 options=(-O1 -Wall -Wextra -Wshadow -Werror -I"$STOOK_SOURCE_DIR/include" -I"$work")
 cases=0
 

@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The man pages of section 3 are those of the headers, and format without a warning; a page that was
 # changed by hand, a page too many and a comment that lost its shape are found.
-set -euo pipefail
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$STOOK_SOURCE_DIR/tests/scripts/lib_work.sh"
 cd "$STOOK_SOURCE_DIR"
 
 python3 scripts/man.py --check .

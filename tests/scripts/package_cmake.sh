@@ -3,13 +3,7 @@
 # needs: tool preload
 # find_package finds what is installed, also where the prefix was moved; its targets build programs, shared and static,
 # that run; other releases and missing parts are refused.  As a part of another project only libraries are built.
-set -euo pipefail
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() {
-    echo "FAILED: $*"
-    exit 1
-}
+. "$STOOK_SOURCE_DIR/tests/scripts/lib_work.sh"
 consumer=$STOOK_SOURCE_DIR/packaging/consumers/cmake
 version=$(sed -n 's/^project(stook VERSION \([0-9.]*\) .*/\1/p' "$STOOK_SOURCE_DIR/CMakeLists.txt")
 

@@ -3,13 +3,7 @@
 # needs: tool preload
 # The number of the release is the same wherever it stands; Debian's symbols files have what the libraries export; the
 # files of other packagers parse; one commit makes one tarball, byte for byte.
-set -euo pipefail
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() {
-    echo "FAILED: $*"
-    exit 1
-}
+. "$STOOK_SOURCE_DIR/tests/scripts/lib_work.sh"
 cd "$STOOK_SOURCE_DIR"
 
 scripts/set-version.py --check || fail "the release has several numbers"

@@ -9,8 +9,10 @@
  * than a sheaf's capacity, and such sheaves are drained, flushed and put into barns meanwhile.
  * STOOK_TEST_ROUNDS=n for n times as long.
  */
+#define MUST_FAILS abort()
 #include "sheaf/sheaf.h"
 #include "support/check.h"
+#include "support/must.h"
 #include "support/random.h"
 #include "support/scale.h"
 #include "support/test.h"
@@ -22,7 +24,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
     THREADS = 5,
@@ -52,14 +53,6 @@ static _Atomic(void *) exchange[CACHES][EXCHANGE];
 static atomic_bool stop;
 static atomic_uint finished;
 
-#define STORM_CHECK(condition)                                                                     \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "bulk storm: %s:%d: %s\n", __FILE__, __LINE__, #condition);            \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
-
 struct worker {
     unsigned id;
     bool taking; /* refills beyond the capacity */
@@ -84,7 +77,7 @@ static void own(unsigned owner, unsigned cache, void *object)
 {
     uint64_t s = stamp(owner, object);
 
-    STORM_CHECK(object && (uintptr_t)object % 16 == 0);
+    MUST(object && (uintptr_t)object % 16 == 0);
     memcpy(object, &s, sizeof(s));
     memcpy((char *)object + kinds[cache].size - sizeof(s), &s, sizeof(s));
 }
@@ -93,8 +86,8 @@ static void *disown(unsigned owner, unsigned cache, void *object)
 {
     uint64_t s = stamp(owner, object);
 
-    STORM_CHECK(memcmp(object, &s, sizeof(s)) == 0);
-    STORM_CHECK(memcmp((char *)object + kinds[cache].size - sizeof(s), &s, sizeof(s)) == 0);
+    MUST(memcmp(object, &s, sizeof(s)) == 0);
+    MUST(memcmp((char *)object + kinds[cache].size - sizeof(s), &s, sizeof(s)) == 0);
     return object;
 }
 
@@ -120,7 +113,7 @@ static void handler(int signal)
                 w->of_handler[c][w->called[c]++] = objects[i];
             }
         } else {
-            STORM_CHECK(errno == ENOMEM);
+            MUST(errno == ENOMEM);
             w->refused++;
         }
     } else {
@@ -143,7 +136,7 @@ static void take(struct worker *w, unsigned c, unsigned n)
     if (n > HELD - w->held[c])
         n = HELD - w->held[c];
     if (random_below(&w->state, 3) > 0) {
-        STORM_CHECK(stook_alloc_bulk(caches[c], 0, n, to) == 0);
+        MUST(stook_alloc_bulk(caches[c], 0, n, to) == 0);
     } else {
         for (unsigned i = 0; i < n; i++)
             to[i] = i % 2 ? stook_alloc_inline(caches[c], 0) : stook_alloc(caches[c], 0);
@@ -244,7 +237,7 @@ static void *shrink(void *arg)
         (void)stook_cache_shrink(caches[i % CACHES]);
 #ifndef STOOK_CORE
         if (i % 16 == 0)
-            STORM_CHECK(stook_report(null_fd, STOOK_REPORT_JSON) == 0);
+            MUST(stook_report(null_fd, STOOK_REPORT_JSON) == 0);
 #endif
         nanosleep(&moment, NULL);
     }

@@ -26,8 +26,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { THREADS = 4, CACHES = 4, HELD = 400, BULK = 150, TURNS = 6000, CHANGES = 150, FORKS = 4 };
 

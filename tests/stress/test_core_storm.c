@@ -5,7 +5,9 @@
  * Every object is owned by one thread at a time (a stamp in it says so), every count is exact at
  * the end, and check_all() finds nothing lost.  STOOK_TEST_ROUNDS=n for n times as long.
  */
+#define MUST_FAILS abort()
 #include "support/check.h"
+#include "support/must.h"
 #include "support/random.h"
 #include "support/scale.h"
 #include "support/test.h"
@@ -47,14 +49,6 @@ static struct {
 static uint64_t calls_each;
 static int null_fd;
 
-#define STORM_CHECK(condition)                                                                     \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "storm: %s:%d: %s\n", __FILE__, __LINE__, #condition);                 \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
-
 static void built(void *object, void *arg)
 {
     atomic_fetch_add(&sums[1].built, 1);
@@ -65,7 +59,7 @@ static void unbuilt(void *object, void *arg)
 {
     atomic_fetch_sub(&sums[1].built, 1);
     for (int i = 8; i < 24; i++)
-        STORM_CHECK(((unsigned char *)object)[i] == 0x5a);
+        MUST(((unsigned char *)object)[i] == 0x5a);
 }
 
 /* The first eight bytes name the owner; no other thread may write them meanwhile. */
@@ -87,9 +81,9 @@ static void check_owned(unsigned thread, unsigned cache, const void *object)
     uint64_t s;
 
     memcpy(&s, object, sizeof(s));
-    STORM_CHECK(s == stamp(thread, cache, object));
+    MUST(s == stamp(thread, cache, object));
     if (kinds[cache].built)
-        STORM_CHECK(((const unsigned char *)object)[23] == 0x5a);
+        MUST(((const unsigned char *)object)[23] == 0x5a);
 }
 
 struct worker {
@@ -162,7 +156,7 @@ static void bulk(struct worker *w, unsigned c)
     void *objects[2 * BULK];
 
     if (w->held[c] + n <= HELD) {
-        STORM_CHECK(stook_alloc_bulk(caches[c], 0, n, objects) == 0);
+        MUST(stook_alloc_bulk(caches[c], 0, n, objects) == 0);
         for (unsigned i = 0; i < n; i++)
             got(w, c, objects[i]);
     } else {
@@ -181,10 +175,10 @@ static void short_life(void)
     struct stook_cache *cache = stook_cache_create("short", 120, NULL);
     void *objects[BULK];
 
-    STORM_CHECK(cache);
-    STORM_CHECK(stook_alloc_bulk(cache, 0, BULK, objects) == 0);
+    MUST(cache);
+    MUST(stook_alloc_bulk(cache, 0, BULK, objects) == 0);
     stook_free_bulk(cache, BULK, objects);
-    STORM_CHECK(stook_cache_destroy(cache) == 0);
+    MUST(stook_cache_destroy(cache) == 0);
 }
 
 static void *work(void *arg)
@@ -197,9 +191,9 @@ static void *work(void *arg)
             if (what < 40 && w->held[c] < HELD) {
                 unsigned flags = what < 4 && !kinds[c].built ? STOOK_ZERO : 0;
                 void *object = stook_alloc(caches[c], flags);
-                STORM_CHECK(object);
+                MUST(object);
                 for (unsigned k = 0; flags && k < kinds[c].size; k++)
-                    STORM_CHECK(((char *)object)[k] == 0);
+                    MUST(((char *)object)[k] == 0);
                 got(w, c, object);
             } else if (what < 70 && w->held[c] > 0) {
                 stook_free(caches[c], lose(w, c));
@@ -217,7 +211,7 @@ static void *work(void *arg)
             (void)stook_cache_shrink(caches[w->calls / 2048 % CACHES]);
 #ifndef STOOK_CORE
         if (w->id == 1 && w->calls % 2048 == 0)
-            STORM_CHECK(stook_report(null_fd, w->calls / 2048 % 2) == 0);
+            MUST(stook_report(null_fd, w->calls / 2048 % 2) == 0);
 #endif
     }
     return NULL;

@@ -15,8 +15,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { ROUNDS = 250, OBJECTS = 800, MAILED = 500, BUSY = 300 };
 

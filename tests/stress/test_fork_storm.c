@@ -16,8 +16,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* The sanitizers' runtimes take locks of their own for a thread that a child of threads starts. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

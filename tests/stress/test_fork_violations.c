@@ -16,8 +16,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { THREADS = 4, CHILDREN_GOOD = 60, CHILDREN_MOST = 3000 };
 enum { FOUND_NOTHING, FOUND_SLOT, FOUND_LOCK };

@@ -10,9 +10,6 @@
 #include "support/malloc_crowd.h"
 #include "support/test.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 enum { THREADS = 64 };
 
 static unsigned part_milliseconds(void)

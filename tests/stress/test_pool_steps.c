@@ -25,10 +25,9 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <ucontext.h>
-#include <unistd.h>
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#include "support/single_step.h"
 
 enum { SIZE = 8192, MOST = 80000, RESERVE = 4, HELD = 16, STRIDE = 7, DENSE = 120 };
 
@@ -113,7 +112,7 @@ static void on_step(int signal, siginfo_t *info, void *ucontext)
         return;
     if (at_step > 0) { /* once, and then at full speed */
         if (++steps == at_step) {
-            ((ucontext_t *)ucontext)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+            single_step_end(ucontext);
             let_wait();
         }
         return;
@@ -123,13 +122,6 @@ static void on_step(int signal, siginfo_t *info, void *ucontext)
     handled++;
     inside += context_tls.depth > 0;
     handle();
-}
-
-static void single_step(bool on)
-{
-    uint64_t flags = __builtin_ia32_readeflags_u64();
-
-    __builtin_ia32_writeeflags_u64(on ? flags | 0x100 : flags & ~(uint64_t)0x100);
 }
 
 /* ---- the calls ------------------------------------------------------------------------------ */
@@ -322,16 +314,6 @@ TEST(waiter_at_every_step)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-#else
-TEST(waiter_at_every_step)
-{
-    skip();
-}
-
-TEST(every_step)
-{
-    skip();
-}
 #endif
 
 TESTS_WITH_SETTING("STOOK_ARENA", "32M")

@@ -24,9 +24,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { SIZE = 8192, MOST = 80000, THREADS = 8, RESERVE = 6, ROUNDS = 4000, HANDLER_HELD = 2 };
 
@@ -312,9 +310,7 @@ TEST(with_forks)
     start(RESERVE);
     run_workers();
     do {
-        struct child child;
-        child_run(&child, child_body, NULL);
-        assert_true(child_passed(&child));
+        in_child(child_body, NULL);
         forks++;
     } while (atomic_load(&finished) < THREADS);
     join_workers();

@@ -27,7 +27,6 @@ static bool test_fence(unsigned cpu);
 
 #include <pthread.h>
 #include <sched.h>
-#include <unistd.h>
 
 enum { THREADS = 3, TAKERS = 2, TURNS = 8000, BATCH = 12, LOOKS = 4000 };
 

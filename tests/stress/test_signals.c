@@ -20,9 +20,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #ifndef ROUNDS
 #define ROUNDS 1

@@ -5,8 +5,6 @@
 
 #include "support/test.h"
 
-#include <unistd.h>
-
 static inline void environment_need(const char *name, const char *value, char **argv)
 {
     const char *now = getenv(name);

@@ -10,8 +10,6 @@
 #include <stook/topology.h>
 
 #include <sched.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 struct group_model group_model = {.inside = -1};
 

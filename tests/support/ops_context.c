@@ -5,7 +5,6 @@
 #include "base/context.h"
 
 #include <signal.h>
-#include <ucontext.h>
 
 unsigned ops_flags(unsigned flags)
 {
@@ -30,6 +29,7 @@ static void ops_visit(void)
 }
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#include "support/single_step.h"
 
 /*
  * The call is single-stepped until its so many'th instruction, where the handler of that trap does
@@ -43,20 +43,12 @@ enum {
 #else
     OPS_MOST_STEPS = 800,
 #endif
-    OPS_TRAP_FLAG = 0x100
 };
 
 static struct ops_frame {
     volatile bool armed;
     unsigned steps, wanted, visits;
 } ops_frame[OPS_NESTING + 1];
-
-static void ops_single_step(bool on)
-{
-    uint64_t flags = __builtin_ia32_readeflags_u64();
-
-    __builtin_ia32_writeeflags_u64(on ? flags | OPS_TRAP_FLAG : flags & ~(uint64_t)OPS_TRAP_FLAG);
-}
 
 static void ops_on_step(int signal, siginfo_t *info, void *ucontext)
 {
@@ -72,7 +64,7 @@ static void ops_on_step(int signal, siginfo_t *info, void *ucontext)
         frame->armed = --frame->visits > 0;
     }
     if (frame->visits == 0)
-        ((ucontext_t *)ucontext)->uc_mcontext.gregs[REG_EFL] &= ~OPS_TRAP_FLAG;
+        single_step_end(ucontext);
 }
 
 void ops_arm(void)
@@ -85,14 +77,14 @@ void ops_arm(void)
     frame->wanted = 1 + ops_below(ops_byte() % 2 ? 150 : OPS_MOST_STEPS);
     frame->visits = 1 + ops_byte() % 3;
     frame->armed = true;
-    ops_single_step(true);
+    single_step(true);
 }
 
 void ops_disarm(void)
 {
     ops_frame[ops.depth].armed = false;
     ops_frame[ops.depth].visits = 0;
-    ops_single_step(false);
+    single_step(false);
 }
 
 bool ops_hold(void)

@@ -11,8 +11,6 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { BOUNDARIES_MAX = 160, TURNS = 1000, NO_TRACING = 77, NOBODY = -1 };
 /* An instruction that traps; where the thread stands then, and how far it has to go on from its own. */

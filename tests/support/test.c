@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/test.h"
 
-#include <stdlib.h>
-
 static struct test *tests; /* by their order */
 
 void test_add(struct test *test)
@@ -17,14 +15,18 @@ void test_add(struct test *test)
 
 int tests_run(CMFixtureFunction setup, CMFixtureFunction teardown)
 {
-    struct CMUnitTest *units = NULL;
+    struct CMUnitTest *units;
     size_t n = 0;
     int failed;
 
     for (struct test *test = tests; test; test = test->next)
         n++;
+    if (n == 0) {
+        puts("skipped: nothing of it is for this machine and compiler");
+        return 77;
+    }
     units = calloc(n, sizeof(*units));
-    if (!units || n == 0)
+    if (!units)
         abort();
     n = 0;
     for (struct test *test = tests; test; test = test->next)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test.h - what each test includes: cmocka, children, the headers of C that most tests use, and tests that need no list.
+ * test.h - what each test includes: cmocka, children, the headers that most tests use, and tests that need no list.
  *
  *     TEST(sheaves_are_few)
  *     {
@@ -24,6 +24,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #ifdef __cplusplus
 extern "C" {

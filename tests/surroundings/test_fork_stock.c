@@ -16,8 +16,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sched.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { FORKS = 40, TIME = 240 };

@@ -9,9 +9,6 @@
 #include "support/malloc_calls.h"
 #include "support/test.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 enum { OBJECTS = 1 << 20, MIB = 1 << 20 };
 
 static void set(const char *name, const char *value)

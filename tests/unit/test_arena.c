@@ -18,8 +18,6 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static const struct block *block_of(const void *address)
 {
@@ -314,10 +312,7 @@ static int start_part(void *arg)
 
 static void new_process(struct start start)
 {
-    struct child child;
-
-    child_run(&child, start_part, &start);
-    assert_true(child_passed(&child));
+    in_child(start_part, &start);
 }
 
 #define PART(condition)                                                                            \

@@ -9,8 +9,6 @@
 
 #include <stook/stook.h>
 
-#include <unistd.h>
-
 enum { CAPACITY = 8 };
 
 static struct stook_cache *cache;

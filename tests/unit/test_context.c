@@ -9,7 +9,6 @@
 #include "support/test.h"
 
 #include <signal.h>
-#include <ucontext.h>
 
 static unsigned settled, again;
 static unsigned depth_seen;
@@ -103,6 +102,8 @@ TEST_WITH(large_too, setup, NULL)
  * work that it defers after the last check and before the depth falls.
  */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#include "support/single_step.h"
+
 static unsigned steps, target;
 static bool fired, found_inside;
 
@@ -115,20 +116,12 @@ static void on_step(int signal, siginfo_t *info, void *ucontext)
     if (found_inside)
         atomic_store(&context_tls.deferred, (struct slab *)8);
     context_leave();
-    ((ucontext_t *)ucontext)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+    single_step_end(ucontext);
 }
 
 static __attribute__((noinline)) void leave(void)
 {
     context_leave();
-}
-
-/* The trap flag: a SIGTRAP after every instruction. */
-static void single_step(bool on)
-{
-    uint64_t flags = __builtin_ia32_readeflags_u64();
-
-    __builtin_ia32_writeeflags_u64(on ? flags | 0x100 : flags & ~(uint64_t)0x100);
 }
 
 TEST_WITH(handler_at_every_instruction, setup, NULL)
@@ -153,10 +146,5 @@ TEST_WITH(handler_at_every_instruction, setup, NULL)
     }
     sigaction(SIGTRAP, &old, NULL);
     assert_true(inside > 5 && outside > 2);
-}
-#else
-TEST_WITH(handler_at_every_instruction, setup, NULL)
-{
-    skip();
 }
 #endif

@@ -7,9 +7,6 @@
 #include "base/settings.h"
 #include "support/test.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 TEST(syntax)
 {
     static const char *const right[] = {

@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 enum { OTHER = 65534, WRITE = O_WRONLY | O_CREAT | O_TRUNC };
 

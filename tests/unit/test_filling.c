@@ -11,6 +11,7 @@
 
 #include "support/environment.h"
 #include "support/stay.h"
+#include "support/heard.h"
 #include "support/test.h"
 
 #include <stook/debug.h>
@@ -19,20 +20,6 @@
 #include <stook/stook.h>
 
 enum { MOST = 4000 };
-
-static unsigned long heard;
-
-static void hear(int level, const char *text, size_t length, void *arg)
-{
-    heard += strncmp(text, "BUG ", 4) == 0;
-}
-
-/* So many reports since the last time. */
-#define SAID(n)                                                                                    \
-    do {                                                                                           \
-        assert_int_equal(heard, n);                                                                \
-        heard = 0;                                                                                 \
-    } while (0)
 
 static void construct(void *object, void *arg)
 {

@@ -12,8 +12,6 @@
 #include <stook/stook.h>
 
 #include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };
 

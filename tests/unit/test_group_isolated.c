@@ -13,7 +13,6 @@
 #include <stook/stook.h>
 
 #include <pthread.h>
-#include <unistd.h>
 
 enum { LIMIT = 1 << 20 };
 

@@ -20,8 +20,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { TRIES = 100000 };
 
@@ -239,13 +237,11 @@ static int child_of_fork(void *parents)
 
 TEST(test_fork)
 {
-    struct child child;
     char *object = guarded(100);
 
     strcpy(object, "of the parent");
     for (int i = 0; i < 3; i++) {
-        child_run(&child, child_of_fork, object);
-        assert_true(child_passed(&child));
+        in_child(child_of_fork, object);
     }
     assert_string_equal(object, "of the parent");
     stook_free_any(object);

@@ -13,8 +13,6 @@
 
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { STACK = 64 << 10 };
 

@@ -7,25 +7,12 @@
 #include "kmalloc/private.h"
 
 #include "support/environment.h"
+#include "support/heard.h"
 #include "support/test.h"
 
 #include <stook/debug.h>
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
-
-static unsigned long heard;
-
-static void hear(int level, const char *text, size_t length, void *arg)
-{
-    heard += strncmp(text, "BUG", 3) == 0;
-}
-
-/* So many reports since the last time. */
-#define SAID(n)                                                                                    \
-    do {                                                                                           \
-        assert_int_equal(heard, n);                                                                \
-        heard = 0;                                                                                 \
-    } while (0)
 
 static unsigned char *get(size_t size)
 {

@@ -10,6 +10,7 @@
 
 #include "support/environment.h"
 #include "support/stay.h"
+#include "support/heard.h"
 #include "support/test.h"
 
 #include <stook/debug.h>
@@ -20,23 +21,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 enum { QUARANTINE = 256 << 10, MANY = 4000 };
-
-static _Atomic unsigned long heard;
-
-static void hear(int level, const char *text, size_t length, void *arg)
-{
-    heard += strncmp(text, "BUG ", 4) == 0;
-}
-
-/* So many reports since the last time. */
-#define SAID(n)                                                                                    \
-    do {                                                                                           \
-        assert_int_equal(heard, n);                                                                \
-        heard = 0;                                                                                 \
-    } while (0)
 
 static struct stook_cache *make_with(const char *name, size_t size, unsigned flags,
                                      void (*ctor)(void *, void *))

@@ -9,13 +9,11 @@
 #include "sheaf/slot_drain.h"
 #include "slab/node.h"
 #include "support/check.h"
+#include "support/topology_cache.h"
 #include "support/topology_child.h"
 
 #include <stook/stook.h>
 #include <stook/topology.h>
-
-#include <errno.h>
-#include <string.h>
 
 /* What an update says; -1 where it fails. */
 static int changes(void)
@@ -25,34 +23,7 @@ static int changes(void)
     return stook_topology_update(&n) == 0 ? (int)n : -1;
 }
 
-enum { CAPACITY = 28, MANY = 40 * CAPACITY };
-
-static struct stook_cache *cache;
-static void *objects[MANY];
 static struct check_object held[MANY];
-
-static bool set(const char *text)
-{
-    struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = CAPACITY};
-
-    if (stook_topology_set(text) != 0)
-        return false;
-    cache = stook_cache_create("hotplug", 320, &args);
-    return cache != NULL;
-}
-
-static void take(unsigned at, unsigned n)
-{
-    for (unsigned i = at; i < at + n; i++)
-        if (!(objects[i] = stook_alloc(cache, 0)))
-            abort();
-}
-
-static void give(unsigned at, unsigned n)
-{
-    for (unsigned i = at; i < at + n; i++)
-        stook_free(cache, objects[i]);
-}
 
 static struct slot_counts on_cpu(unsigned cpu)
 {
@@ -75,14 +46,6 @@ static void check_held(unsigned n)
     for (unsigned i = 0; i < n; i++)
         held[i] = (struct check_object){cache, objects[i]};
     check_all(held, n);
-}
-
-static int end(void)
-{
-    check_all(NULL, 0);
-    MUST(stook_cache_destroy(cache) == 0);
-    check_all(NULL, 0);
-    return 0;
 }
 
 /* ---- CPUs ----------------------------------------------------------------------------------- */

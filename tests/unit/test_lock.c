@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <unistd.h>
 
 TEST(try_and_enter)
 {

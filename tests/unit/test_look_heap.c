@@ -19,7 +19,6 @@
 #include <stook/tag.h>
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 enum { OBJECTS = 5000, FREED = 3000 };
 

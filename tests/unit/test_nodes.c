@@ -9,54 +9,18 @@
 #include "slab/node.h"
 #include "support/check.h"
 #include "support/random.h"
+#include "support/topology_cache.h"
 #include "support/topology_child.h"
 
 #include <stook/stook.h>
 #include <stook/topology.h>
 
-#include <string.h>
 #include <unistd.h>
-
-enum { CAPACITY = 28, MANY = 40 * CAPACITY };
-
-static struct stook_cache *cache;
-static void *objects[MANY];
-
-static bool set(const char *text)
-{
-    struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = CAPACITY};
-
-    if (stook_topology_set(text) != 0)
-        return false;
-    cache = stook_cache_create("nodes", 320, &args);
-    return cache != NULL;
-}
 
 static void on(int cpu)
 {
     if (stook_topology_cpu(cpu) < 0)
         abort();
-}
-
-static void take(unsigned at, unsigned n)
-{
-    for (unsigned i = at; i < at + n; i++)
-        if (!(objects[i] = stook_alloc(cache, 0)))
-            abort();
-}
-
-static void give(unsigned at, unsigned n)
-{
-    for (unsigned i = at; i < at + n; i++)
-        stook_free(cache, objects[i]);
-}
-
-static int end(void)
-{
-    check_all(NULL, 0);
-    MUST(stook_cache_destroy(cache) == 0);
-    check_all(NULL, 0);
-    return 0;
 }
 
 static uint64_t made(void)
@@ -78,7 +42,7 @@ static uint64_t took(void)
 }
 
 /* CPUs 8 and 9 are of node 2, which has no memory; their home is node 1. */
-static int memoryless_pair(void *unused)
+TEST_IN_CHILD(memoryless_pair)
 {
     uint64_t slabs = 0, locks = 0, gets = 0;
 
@@ -100,7 +64,7 @@ static int memoryless_pair(void *unused)
 }
 
 /* Allocated on node 2 (home 1), freed on node 6 (home 5): the sheaves come home. */
-static int far_pair(void *unused)
+TEST_IN_CHILD(far_pair)
 {
     uint64_t slabs = 0, locks = 0, gets = 0;
 
@@ -123,7 +87,7 @@ static int far_pair(void *unused)
 }
 
 /* A CPU that frees objects of many nodes, mixed: each owner's barn gets its own. */
-static int mixed_frees(void *unused)
+TEST_IN_CHILD(mixed_frees)
 {
     uint64_t random = 1;
     unsigned n = 0;
@@ -151,7 +115,7 @@ static int mixed_frees(void *unused)
 }
 
 /* A new slab of the home comes before another node's partial one. */
-static int own_slab_first(void *unused)
+TEST_IN_CHILD(own_slab_first)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
     uint64_t slabs;
@@ -170,7 +134,7 @@ static int own_slab_first(void *unused)
 }
 
 /* Nothing splits the arena between nodes: one takes what there is, as long as there is some. */
-static int memory_of_others(void *unused)
+TEST_IN_CHILD(memory_of_others)
 {
     static void *held[4096];
     unsigned n = 0, of[2] = {0};
@@ -186,24 +150,4 @@ static int memory_of_others(void *unused)
     while (n > 0)
         stook_free(cache, held[--n]);
     return end();
-}
-
-static void run(void **state)
-{
-    in_child((int (*)(void *))(uintptr_t)*state, NULL);
-}
-
-#define CASE(name)                                                                                 \
-    {                                                                                              \
-#name, run, NULL, NULL, (void *)(uintptr_t)name                                            \
-    }
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(memoryless_pair), CASE(far_pair),         CASE(mixed_frees),
-        CASE(own_slab_first),  CASE(memory_of_others),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 TEST(reads_files)
 {
@@ -109,15 +108,12 @@ static int limited(void *unused)
 
 TEST(refuses_beyond_limits)
 {
-    struct child child;
-
     if (getenv("STOOK_EMULATED"))
         skip(); /* no limits there */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); /* their shadows need all of the address space */
 #endif
-    child_run(&child, limited, NULL);
-    assert_true(child_passed(&child));
+    in_child(limited, NULL);
 }
 
 /* Nothing beside the range is touched where the kernel's pages are larger than what is given back. */

@@ -13,8 +13,6 @@
 #include <stook/stook.h>
 
 #include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { START, LOCKED, FREED, IN_HAND, CALLED };
 enum { TURNS = 64 }; /* that the other thread has the slab while the call is made: some 5 ms */

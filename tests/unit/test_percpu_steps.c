@@ -332,10 +332,4 @@ int main(void)
     fixture_start();
     return tests_run(NULL, NULL);
 }
-#else
-int main(void)
-{
-    puts("no sections on this architecture: nothing to step through");
-    return 0;
-}
 #endif

@@ -22,7 +22,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { SIZE = 16000, MOST = 40000 };
 
@@ -491,7 +490,6 @@ static int use_in_child(void *arg)
 TEST_WITH(fork_in_the_middle, setup, teardown)
 {
     struct stook_pool *pool = stook_pool_create(cache, 5);
-    struct child child;
     void *one, *two;
 
     one = atomic_exchange(&pool->first[3], NULL); /* a taker: counted, exchanged */
@@ -502,8 +500,7 @@ TEST_WITH(fork_in_the_middle, setup, teardown)
     /* Another one has taken its object and not withdrawn its place: 5 places for 3 objects. */
     hold(two);
     atomic_store(&pool->first[10], stook_alloc(cache, 0)); /* a putter that has not counted */
-    child_run(&child, use_in_child, pool);
-    assert_true(child_passed(&child));
+    in_child(use_in_child, pool);
     atomic_fetch_sub(&pool->waiters, 7);
     hold(atomic_exchange(&pool->first[10], NULL));
     atomic_fetch_sub(&pool->places, 2);
@@ -534,10 +531,8 @@ static int handler_in_child(void *arg)
 TEST_WITH(fork_from_a_handler, setup, teardown)
 {
     struct stook_pool *pool = stook_pool_create(cache, 5);
-    struct child child;
 
-    child_run(&child, handler_in_child, pool);
-    assert_true(child_passed(&child));
+    in_child(handler_in_child, pool);
     assert_int_equal(stook_pool_destroy(pool), 0);
 }
 

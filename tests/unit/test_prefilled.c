@@ -14,8 +14,6 @@
 #include <stook/sheaf.h>
 #include <stook/stook.h>
 
-#include <unistd.h>
-
 enum { CAPACITY = 28, MOST = 20000 };
 
 static struct check_object held[MOST];

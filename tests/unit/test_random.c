@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 enum { DRAWS = 64000 };
 

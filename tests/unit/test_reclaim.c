@@ -23,7 +23,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 enum { SIZE = 30000, MOST = 40000 };
 
@@ -407,7 +406,6 @@ TEST_WITH(unregister_waits, setup, teardown)
 {
     static void *got[2][MOST];
     pthread_t threads[2];
-    struct child child;
 
     exhaust();
     atomic_store(&stage, 0);
@@ -417,8 +415,7 @@ TEST_WITH(unregister_waits, setup, teardown)
         assert_int_equal(pthread_create(&threads[i], NULL, allocate, got[i]), 0);
     while (atomic_load(&stage) < 2)
         sched_yield();
-    child_run(&child, unregister_in_child, NULL);
-    assert_true(child_passed(&child));
+    in_child(unregister_in_child, NULL);
     atomic_store(&stage, 3);
     assert_int_equal(stook_reclaim_unregister(slow, NULL), 0);
     assert_int_equal(atomic_load(&ended), 2);
@@ -444,11 +441,8 @@ static int child_of_callback(void *arg)
 
 static size_t forks(size_t wanted, void *arg)
 {
-    struct child child;
-
     calls++;
-    child_run(&child, child_of_callback, NULL);
-    assert_true(child_passed(&child));
+    in_child(child_of_callback, NULL);
     return 0;
 }
 

@@ -4,8 +4,6 @@
 #include "support/test.h"
 
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static int fatal(void *unused)
 {

@@ -15,9 +15,6 @@
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 enum { DRAWS = 200000, OBJECTS = 120000, SIZE = 64 };
 
 static uint64_t seed = 88172645463325252u;

@@ -17,7 +17,6 @@
 #include <stook/trace.h>
 
 #include <fcntl.h>
-#include <unistd.h>
 
 enum { MEAN = 4 << 10, SIZE = 64, KEPT = 100000, TRACED = 10000, ROUNDS = 10 };
 

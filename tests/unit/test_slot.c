@@ -17,7 +17,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 enum { CAPACITY = 10, MOST = 2000 };
 

@@ -105,7 +105,7 @@ static int advised(void *arg)
 }
 
 /* Free blocks of dense slabs serve sparse objects, and then have no huge pages any more. */
-static int kinds_change(void *arg)
+static int kinds_change_body(void *arg)
 {
     enum { SMALL = 60000, LARGE = 100 };
     static void *objects[SMALL];
@@ -137,7 +137,7 @@ static int kinds_change(void *arg)
 }
 
 /* Partial purges of dense blocks split few mappings, however many blocks there are. */
-static int few_splits(void *arg)
+static int few_splits_body(void *arg)
 {
     enum { BLOCKS = 700, ORDER = 3, SLABS = BLOCKS * (BLOCK_PAGES >> ORDER), META = 64 };
     static struct {
@@ -156,47 +156,39 @@ static int few_splits(void *arg)
     return 0;
 }
 
-static void run(void **state)
+static void run(int (*body)(void *arg), void *arg)
 {
-    struct CMUnitTest *test = *state;
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); /* their shadows are resident with what is used */
 #endif
     if (getenv("STOOK_EMULATED"))
         skip();
-    in_child((int (*)(void *))(uintptr_t)test->setup_func, test->initial_state);
+    in_child(body, arg);
 }
 
 #define CASE(name, body, arg)                                                                      \
+    TEST(name)                                                                                     \
     {                                                                                              \
-        name, run, NULL, NULL, &(struct CMUnitTest)                                                \
-        {                                                                                          \
-            NULL, NULL, (CMFixtureFunction)(uintptr_t)(body), NULL, arg                            \
-        }                                                                                          \
+        run(body, arg);                                                                            \
     }
+#define SPARSE(name, size, count) CASE(name, little_is_resident, (&(struct sparse){size, count}))
+
+SPARSE(spans_of_8_MiB, (size_t)8 << 20, 500)
+SPARSE(spans_of_16_MiB, (size_t)16 << 20, 200)
+SPARSE(runs_of_64_KiB, (size_t)64 << 10, 4000)
+SPARSE(slabs_of_32_KiB, 32 << 10, 4000)
+SPARSE(slabs_of_20000_bytes, 20000, 5000)
+SPARSE(slabs_of_12_KiB, 12 << 10, 8000)
+SPARSE(slabs_of_8_KiB, 8 << 10, 8000)
+CASE(never, advised, "never")
+CASE(full, advised, "full")
+CASE(always, advised, "always")
+CASE(not_a_setting, advised, "much")
+CASE(kinds_change, kinds_change_body, NULL)
+CASE(few_splits, few_splits_body, NULL)
 
 int main(void)
 {
-    static struct sparse sparse[] = {
-        {(size_t)8 << 20, 500}, {(size_t)16 << 20, 200}, {(size_t)64 << 10, 4000}, {32 << 10, 4000},
-        {20000, 5000},          {12 << 10, 8000},        {8 << 10, 8000}};
-    struct CMUnitTest tests[] = {
-        CASE("spans_of_8_MiB", little_is_resident, &sparse[0]),
-        CASE("spans_of_16_MiB", little_is_resident, &sparse[1]),
-        CASE("runs_of_64_KiB", little_is_resident, &sparse[2]),
-        CASE("slabs_of_32_KiB", little_is_resident, &sparse[3]),
-        CASE("slabs_of_20000_bytes", little_is_resident, &sparse[4]),
-        CASE("slabs_of_12_KiB", little_is_resident, &sparse[5]),
-        CASE("slabs_of_8_KiB", little_is_resident, &sparse[6]),
-        CASE("never", advised, "never"),
-        CASE("full", advised, "full"),
-        CASE("always", advised, "always"),
-        CASE("not_a_setting", advised, "much"),
-        CASE("kinds_change", kinds_change, NULL),
-        CASE("few_splits", few_splits, NULL),
-    };
-
     (void)stook_mode(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

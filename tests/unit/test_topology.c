@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- lists ---------------------------------------------------------------------------------- */
 

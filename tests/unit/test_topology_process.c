@@ -17,8 +17,6 @@
 #include <stook/topology.h>
 
 #include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static char **arguments;
 

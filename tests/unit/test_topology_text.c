@@ -7,7 +7,6 @@
 #include "support/topology_text.h"
 
 #include <dirent.h>
-#include <unistd.h>
 
 static bool cpu_on(unsigned cpu, unsigned node)
 {

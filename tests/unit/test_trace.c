@@ -30,8 +30,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { SIZE = 100, MOST = 1000 };
 
@@ -285,10 +283,7 @@ static int deferred(void *arg)
 
 TEST_WITH(test_deferred, NULL, forget)
 {
-    static struct child child;
-
-    child_run(&child, deferred, NULL);
-    assert_true(child_passed(&child));
+    in_child(deferred, NULL);
 }
 
 /* CPUs are those of the machine that the process believes in. */
@@ -319,12 +314,9 @@ static int cpus(void *arg)
 
 TEST_WITH(test_simulated, NULL, forget)
 {
-    static struct child child;
-
     if (getenv("STOOK_EMULATED")) /* what it executes is not emulated */
         skip();
-    child_run(&child, cpus, NULL);
-    assert_true(child_passed(&child));
+    in_child(cpus, NULL);
 }
 
 /* ---- the file --------------------------------------------------------------------------------- */
@@ -429,10 +421,7 @@ static int limited(void *arg)
 
 TEST_WITH(test_limited, NULL, forget)
 {
-    static struct child child;
-
-    child_run(&child, limited, NULL);
-    assert_true(child_passed(&child));
+    in_child(limited, NULL);
 }
 
 /* ---- threads ---------------------------------------------------------------------------------- */
@@ -596,12 +585,9 @@ static int child_body(void *arg)
 
 TEST_WITH(test_fork, NULL, forget)
 {
-    static struct child child;
-
     begin(STOOK_TRACE_LIMIT);
     pairs(5);
-    child_run(&child, child_body, NULL);
-    assert_true(child_passed(&child));
+    in_child(child_body, NULL);
     pairs(5);
     end();
     assert_int_equal(t.n, 20);

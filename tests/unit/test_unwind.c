@@ -20,7 +20,6 @@
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <ucontext.h>
-#include <unistd.h>
 #include <unwind.h>
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE

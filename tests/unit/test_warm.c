@@ -17,7 +17,6 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 enum {
     RUN = 64,
