@@ -206,15 +206,23 @@ static bool lab_parse(struct lab_options *o, int argc, char **argv)
 /* Where a run of a sweep leaves what it found; NULL: it is printed. */
 static struct sweep_result *lab_sweep_result;
 
+int lab_machine(const char *machine)
+{
+    sim_forget_settings();
+    if (stook_topology_set(machine) == 0)
+        return 0;
+    return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
+                           : complain(STATUS_FAILED, "the library is in use already");
+}
+
 static int lab_run_on(const struct lab_options *options)
 {
     static struct lab lab;
     int status;
 
-    sim_forget_settings();
-    if (stook_topology_set(options->topology) != 0)
-        return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
-                               : complain(STATUS_FAILED, "the library is in use already");
+    status = lab_machine(options->topology);
+    if (status != 0)
+        return status;
     lab_ready(&lab, options);
     stook_topology_cpu((int)lab_cpu_at(0));
     status = options->costs ? timing_start(&lab, options->costs) : 0;

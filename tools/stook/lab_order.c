@@ -8,13 +8,11 @@
 #include "lab/order.h"
 #include "stook/command.h"
 
-#include "sim/sim.h"
 #include "os/topology.h"
 
 #include <stook/stook.h>
 #include <stook/topology.h>
 
-#include <errno.h>
 #include <getopt.h>
 #include <string.h>
 
@@ -50,10 +48,9 @@ static int lab_order_play(const struct lab_options *options, const struct order 
     struct order_result result;
     int status;
 
-    sim_forget_settings();
-    if (stook_topology_set(options->topology) != 0)
-        return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
-                               : complain(STATUS_FAILED, "the library is in use already");
+    status = lab_machine(options->topology);
+    if (status != 0)
+        return status;
     lab_ready(&lab, options);
     stook_topology_cpu((int)lab_cpu_at(0));
     status = options->design->start(&lab);

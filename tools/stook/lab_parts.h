@@ -12,6 +12,8 @@ extern const char lab_help[];
 
 enum { LAB_UNITS = 1000 }; /* of numbers: what k stands for */
 
+/* This process simulates the machine of that text or file from now on.  A status. */
+int lab_machine(const char *machine);
 /* For tables of options: costs from a file, designs of sweep.h between commas, besides those named before; an order. */
 const char *lab_read_costs(const char *text, void *to);
 const char *lab_read_designs(const char *text, void *to);

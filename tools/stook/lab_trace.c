@@ -9,12 +9,9 @@
 #include "look/target.h"
 #include "stook/command.h"
 
-#include "sim/sim.h"
-
 #include <stook/stook.h>
 #include <stook/topology.h>
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,10 +75,9 @@ static int lab_trace_play(void *arg, FILE *to)
     struct trace_row *row = call->row;
     int status;
 
-    sim_forget_settings();
-    if (stook_topology_set(row->topology) != 0)
-        return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
-                               : complain(STATUS_FAILED, "the library is in use already");
+    status = lab_machine(row->topology);
+    if (status != 0)
+        return status;
     status = trace_play(call->trace, call->options, row->series, &row->result, row->class);
     fwrite(&row->result, sizeof(row->result), 1, to);
     fwrite(row->class, sizeof(row->class[0]), call->trace->classes, to);
