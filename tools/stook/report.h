@@ -10,30 +10,10 @@
 
 #include <stdio.h>
 
-struct report_cache {
-    uint32_t index;
-    char name[HEAP_NAME];
-    struct heap_bytes bytes;
-};
-
-struct report_snapshot {
-    uint64_t time; /* CLOCK_MONOTONIC, ns */
-    struct heap_bytes total;
-    uint64_t process; /* resident bytes of the process; 0: unknown */
-    struct report_cache *cache;
-    size_t caches;
-};
-
-struct report {
-    struct heap *heap; /* of the last snapshot */
-    struct report_snapshot *snapshot;
-    size_t snapshots;
-};
-
 /* The whole page. */
-void report_html(const struct report *report, FILE *to);
+void report_html(struct heap *heap, FILE *to);
 /* The picture of call sites, or a sentence that says why there is none. */
-void report_flame(const struct report *report, FILE *to);
+void report_flame(struct heap *heap, FILE *to);
 
 /* Text of any origin, escaped. */
 void report_text(FILE *to, const char *text);

@@ -150,14 +150,14 @@ static void flame_free(struct flame_node *node)
     }
 }
 
-void report_flame(const struct report *report, FILE *to)
+void report_flame(struct heap *heap, FILE *to)
 {
-    struct flame flame = {.heap = report->heap, .names = look_names_new(report->heap), .to = to};
+    struct flame flame = {.heap = heap, .names = look_names_new(heap), .to = to};
     struct flame_node root = {.name = "all call sites"};
     char text[32];
 
     fputs("<h2>Call sites</h2>\n", to);
-    (void)heap_each_tag(report->heap, flame_take, &flame);
+    (void)heap_each_tag(heap, flame_take, &flame);
     look_names_find(flame.names);
     for (size_t i = 0; i < flame.tags; i++)
         flame_add(&flame, &root, &flame.tag[i]);

@@ -12,9 +12,6 @@
 enum {
     HTML_ROWS = 20,    /* of the table that is open */
     HTML_BLOCKS = 600, /* drawn one by one */
-    HTML_CHART = 1000, /* width */
-    HTML_CHART_HEIGHT = 220,
-    HTML_LINES = 5, /* caches whose growth is drawn */
 };
 
 static const struct {
@@ -83,10 +80,10 @@ static void html_tile(FILE *to, const char *name, uint64_t bytes, const char *me
             report_bytes(bytes, text), name, means);
 }
 
-static void html_head(const struct report *report, FILE *to)
+static void html_head(const struct heap *heap, FILE *to)
 {
-    const struct heap *heap = report->heap;
     const struct heap_bytes *bytes = &heap->total.bytes;
+    uint64_t resident = heap->target->live ? look_resident(heap->target->pid) : 0;
     char text[32];
 
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", to);
@@ -97,10 +94,8 @@ static void html_head(const struct report *report, FILE *to)
     fprintf(to, "</h1>\n<p class=\"soft\">%sprocess %d, Stook %s, mode %s",
             heap->target->live ? "" : "core file of ", heap->target->pid, heap->version,
             heap->mode);
-    if (report->snapshot[report->snapshots - 1].process)
-        fprintf(to, "; resident in all %s",
-                report_bytes(report->snapshot[report->snapshots - 1].process, text));
-    fprintf(to, "; %zu snapshot%s", report->snapshots, report->snapshots == 1 ? "" : "s");
+    if (resident)
+        fprintf(to, "; resident in all %s", report_bytes(resident, text));
     if (heap->torn)
         fprintf(to, "; %u caches changed faster than they could be read", heap->torn);
     fputs("</p>\n<div class=\"tiles\">\n", to);
@@ -114,22 +109,11 @@ static void html_head(const struct report *report, FILE *to)
 
 /* ---- caches ----------------------------------------------------------------------------------- */
 
-static const struct report_cache *html_find(const struct report_snapshot *snapshot,
-                                            const struct report_cache *cache)
-{
-    for (size_t i = 0; i < snapshot->caches; i++)
-        if (snapshot->cache[i].index == cache->index &&
-            strcmp(snapshot->cache[i].name, cache->name) == 0)
-            return &snapshot->cache[i];
-    return NULL;
-}
-
-static int64_t html_growth(const struct report *report, const struct report_cache *cache)
-{
-    const struct report_cache *old = html_find(&report->snapshot[0], cache);
-
-    return (int64_t)(cache->bytes.resident - (old ? old->bytes.resident : 0));
-}
+/* A row of the table: a cache, or all large objects (NULL). */
+struct html_row {
+    const struct heap_cache *cache;
+    struct heap_bytes bytes;
+};
 
 static void html_bar(FILE *to, const struct heap_bytes *bytes, uint64_t most)
 {
@@ -149,147 +133,63 @@ static void html_bar(FILE *to, const struct heap_bytes *bytes, uint64_t most)
 
 static int html_by_bytes(const void *a, const void *b)
 {
-    uint64_t x = ((const struct report_cache *)a)->bytes.resident,
-             y = ((const struct report_cache *)b)->bytes.resident;
+    uint64_t x = ((const struct html_row *)a)->bytes.resident,
+             y = ((const struct html_row *)b)->bytes.resident;
 
     return x > y ? -1 : x < y;
 }
 
-static void html_signed(FILE *to, int64_t bytes)
+static void html_row(const struct heap *heap, const struct html_row *row, uint64_t most, FILE *to)
 {
+    const uint64_t bytes[] = {row->bytes.resident, row->bytes.in_use, row->bytes.cached,
+                              row->bytes.wasted};
+    const struct heap_cache *cache = row->cache;
     char text[32];
 
-    if (bytes == 0)
-        fputs("&ndash;", to);
+    fputs("<tr><td>", to);
+    report_text(to, cache ? cache->name : "(large)");
+    fputs("</td><td>", to);
+    html_bar(to, &row->bytes, most);
+    if (cache)
+        fprintf(to, "</td><td>%lu</td><td>%lu</td><td>%lu</td>", cache->object_size,
+                cache->count.active, cache->count.slabs);
     else
-        fprintf(to, "%s%s", bytes < 0 ? "&minus;" : "+",
-                report_bytes((uint64_t)(bytes < 0 ? -bytes : bytes), text));
+        fprintf(to, "</td><td></td><td>%lu</td><td></td>", heap->large_objects);
+    for (unsigned i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++)
+        fprintf(to, "<td>%s</td>", report_bytes(bytes[i], text));
+    fputs("</tr>\n", to);
 }
 
-static void html_caches(const struct report *report, const struct report_cache *cache, size_t n,
-                        FILE *to)
+static void html_caches(const struct heap *heap, FILE *to)
 {
-    uint64_t most = n ? cache[0].bytes.resident : 0;
-    size_t shown = 0;
-    char text[32];
+    size_t n = heap->caches + 1, shown = 0;
+    struct html_row *row = target_need(calloc(n, sizeof(*row)));
 
+    for (size_t i = 0; i < heap->caches; i++)
+        row[i] = (struct html_row){&heap->cache[i], heap->cache[i].count.bytes};
+    row[heap->caches].bytes.resident = row[heap->caches].bytes.in_use = heap->large_bytes;
+    qsort(row, n, sizeof(*row), html_by_bytes);
     fputs("<h2>Caches by bytes</h2>\n<p class=\"soft\">"
           "<span class=\"key\" style=\"background:#2f6ea8\"></span>in use"
           "<span class=\"key\" style=\"background:#b9d0e8\"></span>cached"
           "<span class=\"key\" style=\"background:#eab9b2\"></span>wasted</p>\n"
           "<table><tr><th>cache</th><th></th><th>size</th><th>objects</th><th>slabs</th>"
-          "<th>resident</th><th>in use</th><th>cached</th><th>wasted</th>",
+          "<th>resident</th><th>in use</th><th>cached</th><th>wasted</th></tr>\n",
           to);
-    fputs(report->snapshots > 1 ? "<th>growth</th></tr>\n" : "</tr>\n", to);
-    for (; shown < n && cache[shown].bytes.resident > 0; shown++) {
-        const struct report_cache *one = &cache[shown];
-        const struct heap_cache *of = heap_cache_at(report->heap, one->index);
+    for (; shown < n && row[shown].bytes.resident > 0; shown++) {
         if (shown == HTML_ROWS)
             fputs("</table>\n<details><summary>smaller caches</summary>\n<table>\n", to);
-        fputs("<tr><td>", to);
-        report_text(to, one->name);
-        fputs("</td><td>", to);
-        html_bar(to, &one->bytes, most);
-        if (of)
-            fprintf(to, "</td><td>%lu</td><td>%lu</td><td>%lu</td>", of->object_size,
-                    of->count.active, of->count.slabs);
-        else
-            fprintf(to, "</td><td></td><td>%lu</td><td></td>", report->heap->large_objects);
-        fprintf(to, "<td>%s</td>", report_bytes(one->bytes.resident, text));
-        fprintf(to, "<td>%s</td>", report_bytes(one->bytes.in_use, text));
-        fprintf(to, "<td>%s</td>", report_bytes(one->bytes.cached, text));
-        fprintf(to, "<td>%s</td>", report_bytes(one->bytes.wasted, text));
-        if (report->snapshots > 1) {
-            fputs("<td>", to);
-            html_signed(to, html_growth(report, one));
-            fputs("</td>", to);
-        }
-        fputs("</tr>\n", to);
+        html_row(heap, &row[shown], row[0].bytes.resident, to);
     }
     fprintf(to, "</table>\n%s<p class=\"soft\">%zu caches without slabs are left out.</p>\n",
             shown > HTML_ROWS ? "</details>\n" : "", n - shown);
-}
-
-/* ---- growth ----------------------------------------------------------------------------------- */
-
-static void html_line(const struct report *report, FILE *to, const struct report_cache *cache,
-                      const char *name, const char *color, uint64_t most, unsigned row)
-{
-    uint64_t first = report->snapshot[0].time,
-             span = report->snapshot[report->snapshots - 1].time - first, value = 0;
-    char text[32];
-
-    fprintf(to, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", color);
-    for (size_t i = 0; i < report->snapshots; i++) {
-        const struct report_snapshot *one = &report->snapshot[i];
-        const struct report_cache *of = cache ? html_find(one, cache) : NULL;
-        value = cache                         ? of ? of->bytes.resident : 0
-                : strcmp(name, "in use") == 0 ? one->total.in_use
-                                              : one->total.resident;
-        fprintf(to, "%.1f,%.1f ",
-                60 + (HTML_CHART - 290.0) * (double)(one->time - first) / (double)(span ? span : 1),
-                HTML_CHART_HEIGHT - 20 -
-                    (HTML_CHART_HEIGHT - 40.0) * (double)value / (double)(most ? most : 1));
-    }
-    fprintf(to,
-            "\"/>\n<rect x=\"%d\" y=\"%u\" width=\"11\" height=\"11\" fill=\"%s\"/>"
-            "<text x=\"%d\" y=\"%u\">",
-            HTML_CHART - 215, 18 + 20 * row, color, HTML_CHART - 198, 28 + 20 * row);
-    report_text(to, name);
-    fprintf(to, " %s</text>\n", report_bytes(value, text));
-}
-
-static void html_chart(const struct report *report, const struct report_cache *cache, size_t n,
-                       FILE *to)
-{
-    static const char *const color[HTML_LINES] = {"#b5546f", "#4f9d69", "#9b59b6", "#e0a516",
-                                                  "#7d8894"};
-    const struct report_cache *most_grown[HTML_LINES] = {NULL};
-    uint64_t most = 0;
-    char text[32];
-
-    fputs("<h2>Growth</h2>\n", to);
-    if (report->snapshots < 2) {
-        fputs("<p class=\"soft\">There is one snapshot; --snapshots takes more.</p>\n", to);
-        return;
-    }
-    for (size_t i = 0; i < report->snapshots; i++)
-        if (report->snapshot[i].total.resident > most)
-            most = report->snapshot[i].total.resident;
-    for (size_t i = 0; i < n; i++) {
-        const struct report_cache *one = &cache[i];
-        for (unsigned j = 0; j < HTML_LINES && html_growth(report, one) > 0; j++)
-            if (!most_grown[j] || html_growth(report, one) > html_growth(report, most_grown[j])) {
-                const struct report_cache *down = most_grown[j];
-                most_grown[j] = one;
-                one = down;
-                if (!one)
-                    break;
-            }
-    }
-    fprintf(to,
-            "<svg width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n"
-            "<path d=\"M60 20V%dH%d\" fill=\"none\" stroke=\"#c9d2d9\"/>"
-            "<text x=\"54\" y=\"26\" text-anchor=\"end\">%s</text>"
-            "<text x=\"54\" y=\"%d\" text-anchor=\"end\">0</text>"
-            "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%.1f s</text>\n",
-            HTML_CHART, HTML_CHART_HEIGHT, HTML_CHART, HTML_CHART_HEIGHT, HTML_CHART_HEIGHT - 20,
-            HTML_CHART - 230, report_bytes(most, text), HTML_CHART_HEIGHT - 18, HTML_CHART - 230,
-            HTML_CHART_HEIGHT - 5,
-            (double)(report->snapshot[report->snapshots - 1].time - report->snapshot[0].time) /
-                1e9);
-    html_line(report, to, NULL, "resident", "#22303c", most, 0);
-    html_line(report, to, NULL, "in use", "#2f6ea8", most, 1);
-    for (unsigned i = 0; i < HTML_LINES && most_grown[i]; i++)
-        html_line(report, to, most_grown[i], most_grown[i]->name, color[i], most, 2 + i);
-    fputs("</svg>\n", to);
+    free(row);
 }
 
 /* ---- blocks ----------------------------------------------------------------------------------- */
 
 struct html_map {
     FILE *to; /* NULL: they are counted */
-    const struct report *report;
     size_t blocks, broken;
     uint64_t pages[HEAP_PAGES];
 };
@@ -352,12 +252,12 @@ static void html_block(uint64_t address, const uint8_t page[HEAP_BLOCK_PAGES], v
             broken ? " <b>fragmented</b>" : "");
 }
 
-static void html_blocks(const struct report *report, FILE *to)
+static void html_blocks(struct heap *heap, FILE *to)
 {
-    struct html_map map = {.report = report};
+    struct html_map map = {.to = NULL};
     char text[32];
 
-    heap_each_block(report->heap, html_block, &map);
+    heap_each_block(heap, html_block, &map);
     fprintf(
         to,
         "<h2>Blocks</h2>\n<p class=\"soft\">%zu blocks of 2 MiB, each of 512 pages; %zu of "
@@ -372,28 +272,19 @@ static void html_blocks(const struct report *report, FILE *to)
                     html_pages[kind].fill, map.pages[kind], html_pages[kind].name,
                     report_bytes(map.pages[kind] << 12, text));
     fputs("</p>\n<div class=\"blocks\">\n", to);
-    map = (struct html_map){.to = to, .report = report};
-    heap_each_block(report->heap, html_block, &map);
+    map = (struct html_map){.to = to};
+    heap_each_block(heap, html_block, &map);
     fputs("</div>\n", to);
     if (map.blocks > HTML_BLOCKS)
         fprintf(to, "<p class=\"soft\">%zu blocks more are not drawn.</p>\n",
                 map.blocks - HTML_BLOCKS);
 }
 
-void report_html(const struct report *report, FILE *to)
+void report_html(struct heap *heap, FILE *to)
 {
-    const struct report_snapshot *last = &report->snapshot[report->snapshots - 1];
-    struct report_cache *cache = calloc(last->caches, sizeof(*cache));
-
-    if (!cache)
-        return;
-    memcpy(cache, last->cache, last->caches * sizeof(*cache));
-    qsort(cache, last->caches, sizeof(*cache), html_by_bytes);
-    html_head(report, to);
-    html_caches(report, cache, last->caches, to);
-    html_chart(report, cache, last->caches, to);
-    html_blocks(report, to);
-    report_flame(report, to);
+    html_head(heap, to);
+    html_caches(heap, to);
+    html_blocks(heap, to);
+    report_flame(heap, to);
     fputs("</body></html>\n", to);
-    free(cache);
 }
