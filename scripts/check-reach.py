@@ -31,7 +31,7 @@ MAY = {
     "tools/export/metrics.c": {'fopen("/proc/stat"': "the kernel's"},
     "tools/plan/slabinfo.c": {"fopen(SLABINFO_PROC": "the kernel's"},
     "tools/stook/profile.c": {"fopen(path": "output, by the user's own name", "kill(profile_child": "a child of its own"},
-    "tools/stook/report.c": {"fopen(options.html": "output, by the user's own name"},
+    "tools/stook/report.c": {"fopen(html": "output, by the user's own name"},
     "tools/lab/order_write.c": {'fopen(file, "wbe"': "output, by the user's own name"},
     "tools/lab/trace_read.c": {"open(name, O_RDONLY | O_NONBLOCK": "of a program without the library; it must be a regular file"},
     "tools/stook/standard.c": {'open("/"': "holds a descriptor's number"},
