@@ -6,7 +6,7 @@
 #include "support/fuzz.h"
 
 #include "stook/locate.h"
-#include "stook/profile_code.h"
+#include "stook/profile/profile_code.h"
 
 #include <string.h>
 

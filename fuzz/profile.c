@@ -5,7 +5,7 @@
  */
 #include "support/fuzz.h"
 
-#include "stook/profile.h"
+#include "stook/profile/profile.h"
 
 #include <string.h>
 

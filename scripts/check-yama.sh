@@ -14,24 +14,11 @@ vm=${VM_DIR:-$build/yama}
 root=$vm/root
 mkdir -p "$vm"
 
-fetch() { # PACKAGE PATH TARGET
-    [ ! -s "$3" ] || return 0
-    echo "fetching: $1"
-    rm -rf "$vm/package" && mkdir "$vm/package"
-    (cd "$vm/package" && apt-get -q download "$1" >apt.log 2>&1) || {
-        cat "$vm/package/apt.log" >&2
-        return 1
-    }
-    dpkg-deb -x "$vm"/package/*.deb "$vm/package/in"
-    # shellcheck disable=SC2086
-    cp "$vm"/package/in/$2 "$3"
-    rm -rf "$vm/package"
-}
-fetch busybox-static bin/busybox "$vm/busybox"
+scripts/vm-fetch.sh busybox-static bin/busybox "$vm/busybox"
 if [ -z "${VM_KERNEL:-}" ]; then
     VM_KERNEL=$vm/vmlinuz
     package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: *\(linux-image-[^ ]*\)$/\1/p' | head -n 1)
-    fetch "${package:-linux-image-cloud-amd64}" 'boot/vmlinuz-*' "$VM_KERNEL"
+    scripts/vm-fetch.sh "${package:-linux-image-cloud-amd64}" 'boot/vmlinuz-*' "$VM_KERNEL"
 fi
 
 rm -rf "$root"

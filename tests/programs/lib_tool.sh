@@ -5,7 +5,7 @@ stook=$STOOK_BUILD_DIR/bin/stook
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-unset STOOK_REPORT STOOK_REPORT_FILE STOOK_REPORT_FORMAT STOOK_RESERVE LD_PRELOAD
+unset STOOK_REPORT STOOK_REPORT_FILE STOOK_RESERVE LD_PRELOAD
 failed=0
 
 fail() {

@@ -5,7 +5,7 @@
 #include "export/fleet.h"
 
 #include "look/apart.h"
-#include "stook/look_show.h"
+#include "stook/look/look_show.h"
 
 #include "base/raw.h"
 

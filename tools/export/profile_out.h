@@ -5,7 +5,7 @@
 #ifndef STOOK_EXPORT_PROFILE_OUT_H
 #define STOOK_EXPORT_PROFILE_OUT_H
 
-#include "stook/proto.h"
+#include "stook/profile/proto.h"
 
 /* Texts, numbered from 1 on in the order in which they came. */
 struct texts {

@@ -7,6 +7,7 @@
  * objects were ever out at one time.  The header is written last: a run that ends early leaves no order.
  */
 #include "lab/order.h"
+#include "lab/queue.h"
 #include "lab/trace_live.h"
 #include "look/target.h"
 #include "stook/command.h"
@@ -22,50 +23,28 @@ struct order_writer {
     FILE *stream;
     const char *file;
     struct trace_live live; /* numbers of objects that are out, by address */
-    uint32_t *free;         /* a heap of numbers below `objects` that are free: the lowest first */
-    uint32_t frees, objects, room;
+    struct queue free;      /* numbers below `objects`, the lowest first */
+    uint32_t objects;
     uint64_t records;
 };
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-static void order_swap(uint32_t *heap, uint32_t a, uint32_t b)
+static bool order_lower(const void *arg, unsigned a, unsigned b)
 {
-    uint32_t number = heap[a];
-
-    heap[a] = heap[b];
-    heap[b] = number;
+    (void)arg;
+    return a < b;
 }
 
 static uint32_t order_number(struct order_writer *w)
 {
-    uint32_t *heap = w->free, lowest, at = 0, child;
-
-    if (w->frees == 0)
-        return w->objects++;
-    lowest = heap[0];
-    heap[0] = heap[--w->frees];
-    while ((child = 2 * at + 1) < w->frees) {
-        child += child + 1 < w->frees && heap[child + 1] < heap[child];
-        if (heap[at] <= heap[child])
-            break;
-        order_swap(heap, at, child);
-        at = child;
-    }
-    return lowest;
+    return w->free.n > 0 ? queue_pop(&w->free) : w->objects++;
 }
 
 static void order_give_back(struct order_writer *w, uint32_t number)
 {
-    uint32_t at = w->frees++;
-
-    if (w->frees > w->room) {
-        w->room = w->room ? 2 * w->room : 1024;
-        w->free = target_need(realloc(w->free, w->room * sizeof(w->free[0])));
-    }
-    w->free[at] = number;
-    for (; at > 0 && w->free[at] < w->free[(at - 1) / 2]; at = (at - 1) / 2)
-        order_swap(w->free, at, (at - 1) / 2);
+    w->free.number = target_row(w->free.number, w->free.n, sizeof(w->free.number[0]));
+    queue_push(&w->free, number);
 }
 
 /* ---- records -------------------------------------------------------------------------------- */
@@ -113,6 +92,7 @@ int order_begin(struct lab *lab, const char *file)
     struct order_writer *w = lab_memory(lab, sizeof(*w));
 
     w->file = file;
+    w->free.before = order_lower;
     w->stream = fopen(file, "wbe");
     if (!w->stream)
         return order_failed(w);
@@ -138,7 +118,7 @@ int order_end(struct lab *lab)
               fwrite(&header, sizeof(header), 1, w->stream) == 1;
     written &= fclose(w->stream) == 0;
     trace_live_end(&w->live);
-    free(w->free);
+    free(w->free.number);
     lab->order_out = NULL;
     return written ? 0 : order_failed(w);
 }

@@ -3,6 +3,8 @@
  * timing.c - the discrete-event simulation behind timing.h.
  */
 #include "lab/timing.h"
+
+#include "lab/queue.h"
 #include "look/target.h"
 #include "stook/command.h"
 
@@ -49,7 +51,7 @@ struct timing_where {
 struct timing {
     struct timing_costs costs;
     struct timing_actor *actor; /* by number */
-    unsigned *heap, heaped;     /* numbers of those that do not wait, the earliest first */
+    struct queue queue;         /* numbers of those that do not wait, the earliest first */
     struct timing_place *forgotten, *locks, **last_lock;
     struct timing_where *object; /* by hash */
     double now, begun[3];
@@ -216,38 +218,22 @@ static double timing_lines(const struct lab *lab)
 
 /* ---- the order of clocks -------------------------------------------------------------------- */
 
-static bool timing_before(const struct timing *timing, unsigned a, unsigned b)
+static bool timing_before(const void *arg, unsigned a, unsigned b)
 {
+    const struct timing *timing = arg;
     double x = timing->actor[a].now, y = timing->actor[b].now;
 
     return x < y || (x == y && a < b);
 }
 
-static void timing_push(struct timing *timing, unsigned number)
+static void timing_queue(struct lab *lab)
 {
-    unsigned i = timing->heaped++;
+    struct timing *timing = lab->timing;
 
-    for (unsigned up; i > 0 && timing_before(timing, number, timing->heap[up = (i - 1) / 2]);
-         i = up)
-        timing->heap[i] = timing->heap[up];
-    timing->heap[i] = number;
-}
-
-static unsigned timing_pop(struct timing *timing)
-{
-    unsigned first = timing->heap[0], last = timing->heap[--timing->heaped], i = 0, down;
-
-    while ((down = 2 * i + 1) < timing->heaped) {
-        if (down + 1 < timing->heaped &&
-            timing_before(timing, timing->heap[down + 1], timing->heap[down]))
-            down++;
-        if (!timing_before(timing, timing->heap[down], last))
-            break;
-        timing->heap[i] = timing->heap[down];
-        i = down;
-    }
-    timing->heap[i] = last;
-    return first;
+    timing->actor = lab_memory(lab, lab->nr_actors * sizeof(timing->actor[0]));
+    timing->queue =
+        (struct queue){lab_memory(lab, lab->nr_actors * sizeof(timing->queue.number[0])), 0,
+                       timing_before, timing};
 }
 
 /* The lock is another's: false, the actor waits. */
@@ -288,7 +274,7 @@ static void timing_drop(struct timing *timing, struct lab_actor *actor, struct t
              timing->costs.cost[TIMING_HANDOVER] * timing_transfer(timing, actor->cpu, next->cpu);
     t->spent[*lock->name == 'b' ? TIMING_IN_BARNS : TIMING_IN_LISTS] += t->now - t->asked;
     lock->waited += t->now - t->asked;
-    timing_push(timing, next->number);
+    queue_push(&timing->queue, next->number);
 }
 
 /* One demand; false: the actor waits. */
@@ -351,15 +337,14 @@ int timing_play(struct lab *lab)
     unsigned still = 0;
 
     if (!timing->actor) {
-        timing->actor = lab_memory(lab, lab->nr_actors * sizeof(timing->actor[0]));
-        timing->heap = lab_memory(lab, lab->nr_actors * sizeof(timing->heap[0]));
+        timing_queue(lab);
         for (unsigned i = 0; i < lab->nr_actors; i++) {
             timing->actor[i].now = i; /* not all at once */
-            timing_push(timing, i);
+            queue_push(&timing->queue, i);
         }
     }
     while (atomic_load(&lab->begun) < lab->until) {
-        unsigned number = timing_pop(timing);
+        unsigned number = queue_pop(&timing->queue);
         struct lab_actor *actor = lab->actors[number];
         struct timing_actor *t = &timing->actor[number];
         bool runs = true;
@@ -378,7 +363,7 @@ int timing_play(struct lab *lab)
                 return complain(STATUS_FAILED, "the actors wait for each other (deadlock)");
         }
         if (runs)
-            timing_push(timing, number);
+            queue_push(&timing->queue, number);
     }
     return 0;
 }
@@ -427,8 +412,7 @@ void timing_end(struct lab *lab)
 
 void timing_begin(struct lab *lab)
 {
-    lab->timing->actor = lab_memory(lab, lab->nr_actors * sizeof(lab->timing->actor[0]));
-    lab->timing->heap = lab_memory(lab, lab->nr_actors * sizeof(lab->timing->heap[0]));
+    timing_queue(lab);
     timing_mark(lab);
 }
 
@@ -436,13 +420,13 @@ void timing_begin(struct lab *lab)
 static void timing_one(struct lab *lab)
 {
     struct timing *timing = lab->timing;
-    unsigned number = timing_pop(timing);
+    unsigned number = queue_pop(&timing->queue);
     struct timing_actor *t = &timing->actor[number];
     struct timing_demand demand = t->demand[t->at++];
 
     timing->now = t->now;
     if (timing_meet(timing, lab->actors[number], &demand) && t->at < t->n)
-        timing_push(timing, number);
+        queue_push(&timing->queue, number);
 }
 
 double timing_settle(struct lab_actor *actor)
@@ -459,7 +443,7 @@ void timing_call(struct lab_actor *actor, double when)
     struct timing *timing = actor->lab->timing;
     struct timing_actor *t = timing_of(actor);
 
-    while (timing->heaped > 0 && timing->actor[timing->heap[0]].now <= when)
+    while (timing->queue.n > 0 && timing->actor[timing->queue.number[0]].now <= when)
         timing_one(actor->lab);
     t->now = when;
     t->at = t->n = 0;
@@ -470,5 +454,5 @@ void timing_called(struct lab_actor *actor)
     struct timing_actor *t = timing_of(actor);
 
     if (t->at < t->n)
-        timing_push(actor->lab->timing, actor->number);
+        queue_push(&actor->lab->timing->queue, actor->number);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace_read.c - the reader of traces.  Each thread has a cursor that stands on its next event; a heap
+ * trace_read.c - the reader of traces.  Each thread has a cursor that stands on its next event; a queue
  * says which thread's is first.  Records without a time (a CPU, a cache) take effect when the cursor
  * passes them, which is with the event before.
  */
@@ -265,30 +265,14 @@ static int trace_step(struct trace *trace, struct trace_cursor *c)
 
 /* ---- all threads ---------------------------------------------------------------------------- */
 
-static bool trace_before(const struct trace *trace, unsigned a, unsigned b)
+static bool trace_before(const void *arg, unsigned a, unsigned b)
 {
+    const struct trace *trace = arg;
     const struct trace_cursor *x = &trace->cursor[a], *y = &trace->cursor[b];
 
     if (x->event.time != y->event.time)
         return x->event.time < y->event.time;
     return x->next != y->next ? x->next < y->next : a < b;
-}
-
-/* What is at i of the heap goes down to where it belongs. */
-static void trace_sift(struct trace *trace, unsigned i)
-{
-    unsigned moved = trace->heap[i], down;
-
-    while ((down = 2 * i + 1) < trace->heaped) {
-        if (down + 1 < trace->heaped &&
-            trace_before(trace, trace->heap[down + 1], trace->heap[down]))
-            down++;
-        if (!trace_before(trace, trace->heap[down], moved))
-            break;
-        trace->heap[i] = trace->heap[down];
-        i = down;
-    }
-    trace->heap[i] = moved;
 }
 
 static void trace_cursors(struct trace *trace)
@@ -311,34 +295,26 @@ bool trace_rewind(struct trace *trace)
 {
     memcpy(trace->now, trace->head, TRACE_CACHES_MAX * sizeof(trace->now[0]));
     trace_cursors(trace);
-    trace->heaped = 0;
+    trace->queue = (struct queue){trace->queue.number, 0, trace_before, trace};
     for (unsigned thread = 0; thread < trace->threads; thread++) {
         int there = trace_step(trace, &trace->cursor[thread]);
         if (there < 0)
             return false;
         if (there)
-            trace->heap[trace->heaped++] = thread;
+            queue_push(&trace->queue, thread);
     }
-    for (unsigned i = trace->heaped; i-- > 0;)
-        trace_sift(trace, i);
     return true;
-}
-
-/* What the first thread has next was taken. */
-static void trace_advance(struct trace *trace)
-{
-    if (trace_step(trace, &trace->cursor[trace->heap[0]]) <= 0) /* an error is the next call's */
-        trace->heap[0] = trace->heap[--trace->heaped];
-    if (trace->heaped > 0)
-        trace_sift(trace, 0);
 }
 
 bool trace_next(struct trace *trace, struct trace_event *event)
 {
-    while (trace->heaped > 0 && !*trace->error) {
-        enum trace_next next = trace->cursor[trace->heap[0]].next;
-        *event = trace->cursor[trace->heap[0]].event;
-        trace_advance(trace);
+    while (trace->queue.n > 0 && !*trace->error) {
+        unsigned thread = queue_pop(&trace->queue);
+        struct trace_cursor *c = &trace->cursor[thread];
+        enum trace_next next = c->next;
+        *event = c->event;
+        if (trace_step(trace, c) > 0) /* an error is the next call's */
+            queue_push(&trace->queue, thread);
         if (next == TRACE_NEXT_CACHE) {
             trace->now[trace->class[event->class].number] = event->class;
             continue;
@@ -473,10 +449,10 @@ bool trace_use(struct trace *trace, const void *file, uint64_t bytes)
     if (!trace_head(trace) || !trace_chunks(trace))
         return false;
     trace->cursor = malloc((trace->threads + 1) * sizeof(trace->cursor[0]));
-    trace->heap = malloc((trace->threads + 1) * sizeof(trace->heap[0]));
+    trace->queue.number = malloc((trace->threads + 1) * sizeof(trace->queue.number[0]));
     trace->head = malloc(TRACE_CACHES_MAX * sizeof(trace->head[0]));
     trace->now = malloc(TRACE_CACHES_MAX * sizeof(trace->now[0]));
-    if (!trace->cursor || !trace->heap || !trace->head || !trace->now)
+    if (!trace->cursor || !trace->queue.number || !trace->head || !trace->now)
         return trace_fail(trace, "no memory to read it");
     for (unsigned i = 0; i < TRACE_CACHES_MAX; i++)
         trace->head[i] = -1;
@@ -512,7 +488,7 @@ void trace_close(struct trace *trace)
 {
     free(trace->chunk);
     free(trace->cursor);
-    free(trace->heap);
+    free(trace->queue.number);
     free(trace->head);
     free(trace->now);
     free(trace->class);

@@ -10,6 +10,8 @@
 #ifndef STOOK_LAB_TRACE_READ_H
 #define STOOK_LAB_TRACE_READ_H
 
+#include "lab/queue.h"
+
 #include "trace/trace_format.h"
 
 #include <stdbool.h>
@@ -76,7 +78,7 @@ struct trace {
     bool mapped;
     struct trace_chunk_at *chunk; /* by thread */
     struct trace_cursor *cursor;  /* by thread */
-    unsigned *heap, heaped;       /* threads with events, the next first */
+    struct queue queue;           /* threads with events, the next first */
     int *head, *now;              /* by number of a cache: its first class, and what it is now */
 
     /* What is wrong, and where; "" while nothing is. */

@@ -6,7 +6,7 @@
  * Host and Accept.
  */
 #include "stook/command.h"
-#include "stook/look_show.h"
+#include "stook/look/look_show.h"
 #include "stook/option.h"
 
 #include "export/fleet.h"

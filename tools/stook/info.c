@@ -8,6 +8,7 @@
 #include "stook/command.h"
 #include "stook/info_settings.h"
 #include "stook/locate.h"
+#include "stook/option.h"
 
 #include "watch/settings_show.h"
 #include "os/os.h"
@@ -17,6 +18,7 @@
 
 #include <stook/stook.h>
 
+#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -317,16 +319,13 @@ static int info_command(int argc, char **argv)
     struct writer writer;
     struct info info;
     bool json = false, settings = false;
+    const struct option_row rows[] = {{"json", OPTION_FLAG, .to = &json},
+                                      {"settings", OPTION_FLAG, .to = &settings}};
 
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0)
-            json = true;
-        else if (strcmp(argv[i], "--settings") == 0)
-            settings = true;
-        else
-            return complain(STATUS_USAGE,
-                            "there is no option %s of stook info; see stook help info", argv[i]);
-    }
+    if (option_take("info", rows, argc, argv) != STATUS_OK)
+        return STATUS_USAGE;
+    if (optind < argc)
+        return complain(STATUS_USAGE, "info takes no arguments");
     settings_warn();
     info_read(&info);
     output_writer(&writer);

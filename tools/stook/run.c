@@ -280,6 +280,13 @@ static int run_tell(void)
 
 static int run_environment(const struct run_options *options)
 {
+    const struct {
+        enum setting_id id;
+        const char *value;
+    } plain[] = {{SETTING_RESERVE, options->reserve},
+                 {SETTING_LIMIT, options->limit},
+                 {SETTING_DEBUG, options->debug},
+                 {SETTING_HARDEN, options->harden}};
     bool one =
         (options->report && !options->all) || (options->trace && !exit_is_numbered(options->trace));
     int status = run_preload();
@@ -296,14 +303,9 @@ static int run_environment(const struct run_options *options)
         status = run_set(SETTING_TAGS, "1"); /* which names call sites */
     if (status == STATUS_OK && options->trace)
         status = run_trace(options);
-    if (status == STATUS_OK && options->reserve)
-        status = run_set(SETTING_RESERVE, options->reserve);
-    if (status == STATUS_OK && options->limit)
-        status = run_set(SETTING_LIMIT, options->limit);
-    if (status == STATUS_OK && options->debug)
-        status = run_set(SETTING_DEBUG, options->debug);
-    if (status == STATUS_OK && options->harden)
-        status = run_set(SETTING_HARDEN, options->harden);
+    for (unsigned i = 0; status == STATUS_OK && i < sizeof(plain) / sizeof(plain[0]); i++)
+        if (plain[i].value)
+            status = run_set(plain[i].id, plain[i].value);
     if (status == STATUS_OK && options->mode) {
         const char *asked = setting_text(SETTING_MODE);
         bool locked = asked && strcmp(asked, "locked") == 0;

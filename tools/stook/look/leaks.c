@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * leaks.c - stook leaks: objects of a process, or of its core file, that nothing points to.
+ */
+#include "stook/command.h"
+#include "stook/look/look_names.h"
+#include "stook/look/look_show.h"
+#include "stook/option.h"
+#include "stook/run_leaks.h"
+
+#include "look/leaks.h"
+#include "look/stop.h"
+#include "look/target_core.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LEAKS_SHOWN = 200,
+    LEAKS_BITS = 16,
+    LEAKS_SEARCHES = 40,   /* of a process that runs, at most */
+    LEAKS_AGREE = 2,       /* so many in a row have to take nothing away … */
+    LEAKS_AGREE_MOVED = 8, /* … if one was ever mistaken, since several may be mistaken alike */
+    LEAKS_JITTER = 20,     /* ms: what the process does may be periodic */
+};
+
+struct leaks_options {
+    bool json, all, stop;
+    double wait;
+    const char *pid;
+};
+
+/* Objects of one cache, allocated at one place, of one kind. */
+struct leaks_group {
+    uint64_t objects, bytes, sample; /* 0 objects: a free entry */
+    uint64_t first, last;            /* allocated, CLOCK_MONOTONIC in ns; 0: unknown */
+    uint64_t key;
+    uint8_t kind;
+    const struct heap_cache *cache; /* NULL: large objects */
+    struct look_place place;
+};
+
+struct leaks_report {
+    const struct leaks_options *options;
+    struct heap *heap;
+    struct leaks leaks;
+    bool alone;
+    bool ended;                /* the process was at its end */
+    unsigned searches, agreed; /* agreed: the last ones, in a row, took nothing away */
+    bool moved;                /* a search called lost what another one did not */
+    uint64_t seconds;          /* from the first search to the last */
+    struct leaks_group **group;
+    size_t groups;
+    struct leaks_group
+        *table[1 << LEAKS_BITS]; /* by key; further ones count with those of no known place */
+    struct look_names *names;
+};
+
+static const struct {
+    const char *name, *key, *means;
+} leaks_kinds[REACH_KINDS] = {
+    [REACH_LOST] = {"lost", "lost", "nothing points to them"},
+    [REACH_LOST_BEHIND] = {"lost behind", "lost_behind", "only lost objects point to them"},
+    [REACH_PERHAPS] = {"possible", "possible", "only pointers into their middle were found"},
+    [REACH_IN_REACH] = {"reachable", "reachable", ""},
+};
+
+static bool leaks_agreed(const struct leaks_report *report)
+{
+    return report->agreed >= (report->moved ? LEAKS_AGREE_MOVED : LEAKS_AGREE);
+}
+
+/* ---- groups ----------------------------------------------------------------------------------- */
+
+static uint64_t leaks_key(const struct heap_what *what, unsigned kind)
+{
+    uint64_t key = (uintptr_t)what->cache ^ (uint64_t)(kind + 1) << 60 ^ (uint64_t)what->tag << 32;
+
+    for (unsigned i = 0; what->who[0].known && i < what->who[0].depth; i++) {
+        key = (key ^ what->who[0].frames[i]) * 0x9e3779b97f4a7c15u;
+        key ^= key >> 31;
+    }
+    return key * 0x9e3779b97f4a7c15u;
+}
+
+static void leaks_count(struct leaks_report *report, const struct leaks_object *object)
+{
+    struct leaks_group *group;
+    struct heap_what what;
+    uint64_t key, at, time;
+
+    heap_describe(report->heap, object->slab, object->index, object->address, &what);
+    if (what.who[0].depth > 0)
+        what.tag = 0;
+    if (report->groups > (1 << LEAKS_BITS) * 3 / 4) {
+        what.tag = 0;
+        what.who[0] = (struct heap_who){0};
+    }
+    key = leaks_key(&what, object->kind);
+    for (at = key >> (64 - LEAKS_BITS);
+         (group = report->table[at % (1 << LEAKS_BITS)]) != NULL && group->key != key; at++)
+        ;
+    if (!group) {
+        group = target_need(malloc(sizeof(*group)));
+        report->group = target_row(report->group, report->groups, sizeof(*report->group));
+        *group = (struct leaks_group){
+            .key = key, .kind = object->kind, .cache = what.cache, .sample = object->address};
+        look_place(report->names, report->heap, &what, &group->place);
+        report->table[at % (1 << LEAKS_BITS)] = report->group[report->groups++] = group;
+    }
+    time = what.who[0].known ? what.who[0].time : 0;
+    if (group->objects == 0 || time < group->first)
+        group->first = time;
+    if (time > group->last)
+        group->last = time;
+    group->objects++;
+    group->bytes += what.requested ? what.requested : object->size;
+}
+
+static int leaks_order(const void *left, const void *right)
+{
+    const struct leaks_group *a = *(struct leaks_group *const *)left,
+                             *b = *(struct leaks_group *const *)right;
+
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    if (a->bytes != b->bytes)
+        return a->bytes > b->bytes ? -1 : 1;
+    return a->sample < b->sample ? -1 : a->sample > b->sample;
+}
+
+/* ---- text ------------------------------------------------------------------------------------- */
+
+static void leaks_seconds(struct writer *w, uint64_t ns)
+{
+    writer_print(w, "%lu.%lu s", ns / 1000000000, ns / 100000000 % 10);
+}
+
+static void leaks_age(struct writer *w, const struct leaks_report *report,
+                      const struct leaks_group *group)
+{
+    uint64_t now = report->heap->target->time;
+
+    if (group->first == 0)
+        return;
+    writer_print(w, "  allocated ");
+    if (!report->heap->target->live) {
+        leaks_seconds(w, group->first);
+        if (group->last != group->first) {
+            writer_print(w, " to ");
+            leaks_seconds(w, group->last);
+        }
+        writer_print(w, " after the machine's start\n");
+        return;
+    }
+    leaks_seconds(w, now > group->last ? now - group->last : 0);
+    if (group->last != group->first) {
+        writer_print(w, " to ");
+        leaks_seconds(w, now > group->first ? now - group->first : 0);
+    }
+    writer_print(w, " ago\n");
+}
+
+static void leaks_group_text(struct writer *w, const struct leaks_report *report,
+                             const struct leaks_group *group)
+{
+    writer_print(w, "\n%s: %lu object%s, %lu bytes of %s%s, such as 0x%lx\n",
+                 leaks_kinds[group->kind].name, group->objects, group->objects == 1 ? "" : "s",
+                 group->bytes, group->cache ? "cache " : "large objects",
+                 group->cache ? group->cache->name : "", group->sample);
+    leaks_age(w, report, group);
+    look_show_place(w, report->names, &group->place, "allocated");
+}
+
+static void leaks_how(struct writer *w, const struct leaks_report *report)
+{
+    if (report->heap->target->live && !report->alone) {
+        writer_print(w, "%u searches in ", report->searches);
+        leaks_seconds(w, report->seconds);
+        writer_print(w, ", while the process ran: what is lost is older than that, or only a "
+                        "register points to it (see --stop)\n");
+        if (!leaks_agreed(report))
+            writer_print(w, "the searches did not come to agree: some of what is called lost may "
+                            "be in use (see --stop)\n");
+    } else if (report->heap->target->live) {
+        writer_print(w, report->ended ? "searched at its end\n"
+                                      : "the process stood still meanwhile\n");
+    }
+    if (report->leaks.unread > 0)
+        writer_print(w,
+                     "%lu MiB of larger mappings were not read: what only they point to counts "
+                     "as lost\n",
+                     report->leaks.unread >> 20);
+}
+
+static void leaks_text(struct writer *w, const struct leaks_report *report)
+{
+    bool any = false;
+
+    look_show_process(w, report->heap);
+    leaks_how(w, report);
+    writer_print(w, "%-12s %10s %14s\n", "", "objects", "bytes");
+    for (unsigned kind = 0; kind < REACH_KINDS; kind++)
+        writer_print(w, "%-12s %10lu %14lu%s%s\n", leaks_kinds[kind].name,
+                     report->leaks.sum[kind].objects, report->leaks.sum[kind].bytes,
+                     leaks_kinds[kind].means[0] ? "  " : "", leaks_kinds[kind].means);
+    for (size_t i = 0; i < report->groups && i < LEAKS_SHOWN; i++) {
+        leaks_group_text(w, report, report->group[i]);
+        any |= report->group[i]->place.known;
+    }
+    if (report->groups > LEAKS_SHOWN)
+        writer_print(w, "\nand %lu groups more, which the JSON form has\n",
+                     report->groups - LEAKS_SHOWN);
+    if (report->groups > 0 && !any)
+        writer_print(w, "\nThe process counts no call sites: start it with STOOK_TAGS=1, or with "
+                        "STOOK_DEBUG=U for stacks and times\n");
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------- */
+
+static void leaks_json(struct writer *w, const struct leaks_report *report)
+{
+    const struct target *target = report->heap->target;
+
+    writer_print(w, "{\"stook_leaks\": 1, \"pid\": %d, \"program\": ", target->pid);
+    writer_json(w, target->name);
+    writer_print(w, ", \"live\": %s", target->live ? "true" : "false");
+    writer_print(w, ", \"threads_stopped\": %s, ", report->alone ? "true" : "false");
+    writer_key(w, "searches", report->searches, ", ");
+    writer_print(w, "\"agreed\": %s, ", report->alone || leaks_agreed(report) ? "true" : "false");
+    writer_key(w, "apart_ns", report->seconds, ", ");
+    writer_key(w, "unread_bytes", report->leaks.unread, ",\n ");
+    for (unsigned kind = 0; kind < REACH_KINDS; kind++) {
+        writer_print(w, "\"%s\": {", leaks_kinds[kind].key);
+        writer_key(w, "objects", report->leaks.sum[kind].objects, ", ");
+        writer_key(w, "bytes", report->leaks.sum[kind].bytes, "}, ");
+    }
+    writer_print(w, "\"groups\": [");
+    for (size_t i = 0; i < report->groups; i++) {
+        const struct leaks_group *group = report->group[i];
+        writer_print(w, "%s\n  {\"kind\": \"%s\", \"cache\": ", i ? "," : "",
+                     leaks_kinds[group->kind].key);
+        if (group->cache)
+            writer_json(w, group->cache->name);
+        else
+            writer_print(w, "null");
+        writer_print(w, ", ");
+        writer_key(w, "objects", group->objects, ", ");
+        writer_key(w, "bytes", group->bytes, ", ");
+        writer_key(w, "sample", group->sample, ", ");
+        if (group->first) {
+            writer_key(w, "first_ns", group->first, ", ");
+            writer_key(w, "last_ns", group->last, ", ");
+        }
+        look_json_place(w, report->names, &group->place);
+        writer_print(w, "}");
+    }
+    writer_print(w, "]}\n");
+}
+
+/* ---- the search ------------------------------------------------------------------------------- */
+
+static void leaks_of_core(void *context, void (*fn)(const uint64_t *words, size_t n, void *arg),
+                          void *arg)
+{
+    target_core_registers(context, fn, arg);
+}
+
+static void leaks_of_stop(void *context, void (*fn)(const uint64_t *words, size_t n, void *arg),
+                          void *arg)
+{
+    stop_registers(context, fn, arg);
+}
+
+static uint64_t leaks_lost(const struct leaks *leaks)
+{
+    return leaks->sum[REACH_LOST].objects + leaks->sum[REACH_LOST_BEHIND].objects;
+}
+
+static void leaks_nap(double seconds)
+{
+    struct timespec nap;
+
+    clock_gettime(CLOCK_MONOTONIC, &nap);
+    seconds += (double)(nap.tv_nsec % (LEAKS_JITTER * 1000000)) / 1e9;
+    nap = (struct timespec){(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&nap, NULL);
+}
+
+static bool leaks_again(struct leaks_report *report, uint64_t begin, struct target_error *error)
+{
+    struct leaks before = report->leaks;
+    bool done;
+
+    report->leaks = (struct leaks){0};
+    done =
+        heap_read(report->heap, error) && leaks_search(report->heap, NULL, NULL, UINT64_MAX,
+                                                       report->options->all, &report->leaks, error);
+    if (done) {
+        uint64_t had = leaks_lost(&before), found = leaks_lost(&report->leaks), both;
+        leaks_common(&before, &report->leaks);
+        both = leaks_lost(&report->leaks);
+        report->moved |= both != had || both != found;
+        report->agreed = both < had ? 0 : report->agreed + 1;
+        report->seconds = report->heap->target->time - begin;
+    }
+    leaks_close(&before);
+    return done;
+}
+
+/* While the process runs each search misses some pointers: what is left is what all of them found, and it is said when
+ * further ones take nothing away. */
+static bool leaks_until_agreed(struct leaks_report *report, struct target_error *error)
+{
+    double wait = report->options->wait;
+    uint64_t begin;
+    bool done;
+
+    done = leaks_search(report->heap, NULL, NULL, UINT64_MAX, report->options->all, &report->leaks,
+                        error);
+    begin = report->heap->target->time;
+    for (report->searches = 1; done && !leaks_agreed(report) && report->searches < LEAKS_SEARCHES;
+         report->searches++) {
+        leaks_nap(wait);
+        done = leaks_again(report, begin, error);
+        wait = report->options->wait / 4;
+    }
+    return done;
+}
+
+static bool leaks_find(struct leaks_report *report, struct target_error *error)
+{
+    struct target *target = report->heap->target;
+    struct stop *stop = NULL;
+    bool done;
+
+    if (!target->live) {
+        report->alone = true;
+        return leaks_search(report->heap, leaks_of_core, target, UINT64_MAX, report->options->all,
+                            &report->leaks, error);
+    }
+    if (!report->options->stop)
+        return leaks_until_agreed(report, error);
+    stop = stop_begin(target->pid, error);
+    done = stop && heap_read(report->heap, error) &&
+           leaks_search(report->heap, leaks_of_stop, stop, stop_stack(stop, target->pid),
+                        report->options->all, &report->leaks, error);
+    stop_end(stop);
+    report->alone = true;
+    return done;
+}
+
+static int leaks_parse(int argc, char **argv, struct leaks_options *options)
+{
+    const struct option_row rows[] = {
+        {"json", OPTION_FLAG, &options->json, .letter = 'j'},
+        {"all", OPTION_FLAG, &options->all, .letter = 'a'},
+        {"stop", OPTION_FLAG, &options->stop, .letter = 's'},
+        {"wait", OPTION_SECONDS, &options->wait, 0, 86400000, .letter = 'w'},
+    };
+    int status;
+
+    *options = (struct leaks_options){.wait = 1};
+    if ((status = look_take_core(&argc, argv)) != STATUS_OK ||
+        (status = option_take("leaks", rows, argc, argv)) != STATUS_OK)
+        return status;
+    if (argc - optind != 1)
+        return complain(STATUS_USAGE, "leaks takes a process number");
+    options->pid = argv[optind];
+    return STATUS_OK;
+}
+
+static void leaks_show(struct leaks_report *report, struct writer *w)
+{
+    report->names = look_names_new(report->heap);
+    for (size_t i = 0; i < report->leaks.objects; i++)
+        leaks_count(report, &report->leaks.object[i]);
+    look_names_find(report->names);
+    if (report->groups > 0)
+        qsort(report->group, report->groups, sizeof(struct leaks_group *), leaks_order);
+    if (report->options->json)
+        leaks_json(w, report);
+    else
+        leaks_text(w, report);
+    (void)writer_finish(w);
+    look_names_free(report->names);
+    for (size_t i = 0; i < report->groups; i++)
+        free(report->group[i]);
+    free(report->group);
+}
+
+static int leaks_run(int argc, char **argv)
+{
+    static struct leaks_report report;
+    struct leaks_options options;
+    struct target_error error;
+    struct writer w;
+    int status = leaks_parse(argc, argv, &options);
+
+    if (status == STATUS_OK)
+        status = look_open(options.pid, &report.heap);
+    if (status != STATUS_OK)
+        return status;
+    report.options = &options;
+    if (leaks_find(&report, &error)) {
+        output_writer(&w);
+        leaks_show(&report, &w);
+    } else {
+        status = complain(STATUS_FAILED, "%s", error.text);
+    }
+    leaks_close(&report.leaks);
+    heap_close(report.heap);
+    return status;
+}
+
+enum leaks_end leaks_at_end(const struct run_leaks *options, int pid, const struct stop *stop,
+                            bool first)
+{
+    static struct leaks_report report;
+    struct leaks_options as = {.json = options->json, .all = options->all};
+    enum leaks_end end = LEAKS_END_NONE;
+    struct target_error error;
+    struct writer w;
+    int to;
+
+    report = (struct leaks_report){.options = &as, .alone = true, .ended = true};
+    report.heap = heap_open(target_open_pid(pid, &error), &error);
+    if (!report.heap || !heap_read(report.heap, &error) ||
+        !leaks_search(report.heap, leaks_of_stop, (void *)(uintptr_t)stop, stop_stack(stop, pid),
+                      as.all, &report.leaks, &error)) {
+        end = error.idle ? LEAKS_END_NONE : LEAKS_END_UNKNOWN;
+        if (first || error.refused) /* others may not run on Stook */
+            complain(0, "%s%s", error.idle ? "" : "leaks were not searched for: ", error.text);
+    } else {
+        end = leaks_lost(&report.leaks) > 0 ? LEAKS_END_LOST : LEAKS_END_NONE;
+        if ((first || end == LEAKS_END_LOST) && (to = options->output(pid)) >= 0) {
+            writer_init(&w, to);
+            leaks_show(&report, &w);
+            (void)close(to);
+        }
+    }
+    leaks_close(&report.leaks);
+    heap_close(report.heap);
+    return end;
+}
+
+static const char leaks_help[] =
+    "usage: stook leaks [--stop] [--wait SECONDS] [--all] [--json] {PID | --core FILE [--exe FILE]}\n"
+    "\n"
+    "Lists the objects that are in use and that nothing points to, by cache and call site.  All memory of the process\n"
+    "is searched for pointers, and the registers, where they can be seen.  The process is not stopped: it is searched\n"
+    "until some searches in a row take nothing away, 40 times at most.  An object is lost that all of them found lost, if\n"
+    "it did not change in between.\n"
+    "\n"
+    "  --stop   stop the process for one search, by ptrace\n"
+    "  --wait   this long between the first two searches, a quarter of it between others; default 1\n"
+    "  --all    what can be reached, too\n"
+    "  --json   as one JSON object; docs/look-inside.md has its keys\n"
+    "  --core   of a process that has ended: its core file, and where its program lies now\n"
+    "\n"
+    "`stook run --leaks` searches a program when it ends.\n"
+    "Call sites are known where the process counts them (STOOK_TAGS=1, stook run --profile), whole stacks and times with\n"
+    "STOOK_DEBUG=U.  Exit status: 0, whether something is lost or not.\n";
+
+const struct command command_leaks = {"leaks", "objects of a process that nothing points to",
+                                      leaks_help, leaks_run};

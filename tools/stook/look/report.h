@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report.h - the data of a process that stook report shows on its page (report_html.c, report_flame.c).
+ */
+#ifndef STOOK_TOOL_REPORT_H
+#define STOOK_TOOL_REPORT_H
+
+#include "look/heap.h"
+#include "stook/look/look_names.h"
+
+#include <stdio.h>
+
+/* The whole page. */
+void report_html(struct heap *heap, FILE *to);
+/* The picture of call sites, or a sentence that says why there is none. */
+void report_flame(struct heap *heap, FILE *to);
+
+/* Text of any origin, escaped. */
+void report_text(FILE *to, const char *text);
+/* "12.3 MiB" */
+const char *report_bytes(uint64_t bytes, char text[32]);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * walk.c - stook walk: the objects of a cache, one a line.
+ */
+#include "stook/command.h"
+#include "stook/look/look_names.h"
+#include "stook/look/look_show.h"
+#include "stook/option.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WALK_SITES = 1 << 16, WALK_TEXT = 200 };
+
+struct walk {
+    struct heap *heap;
+    const struct heap_cache *cache;
+    bool json, free, all; /* free: instead of those that users have */
+    struct writer w;
+    struct look_names *names;
+    struct {
+        uint32_t tag;
+        char text[WALK_TEXT];
+    } * site; /* by a hash of the tag: those met so far */
+    uint64_t shown;
+};
+
+/* In few words: the site's text, or the function that a call is in. */
+static const char *walk_site(struct walk *walk, uint32_t tag)
+{
+    size_t at = tag * UINT32_C(2654435761) % WALK_SITES;
+    struct heap_site site;
+    char text[LOOK_NAME];
+
+    if (tag == 0)
+        return "";
+    if (walk->site[at].tag == tag)
+        return walk->site[at].text;
+    walk->site[at].tag = tag;
+    walk->site[at].text[0] = '\0';
+    if (!heap_site(walk->heap, tag, &site))
+        return "";
+    if (site.file[0]) {
+        size_t n = strlen(site.function);
+        memcpy(walk->site[at].text, site.function, n < 80 ? n : 80);
+        n = n < 80 ? n : 80;
+        (void)snprintf(walk->site[at].text + n, WALK_TEXT - n, " at %.90s:%lu", site.file,
+                       site.line);
+    } else {
+        look_names_want(walk->names, site.frames[0]);
+        look_names_find(walk->names);
+        (void)snprintf(walk->site[at].text, WALK_TEXT, "%.190s",
+                       look_name(walk->names, site.frames[0], text, sizeof(text)));
+    }
+    return walk->site[at].text;
+}
+
+static bool walk_takes(const struct walk *walk, uint8_t state)
+{
+    return walk->all || (state == HEAP_LIVE) != walk->free;
+}
+
+static void walk_show(struct walk *walk, const struct heap_slab *slab, uint32_t index,
+                      uint64_t address, uint8_t state)
+{
+    struct heap_what what;
+    struct writer *w = &walk->w;
+    char group[HEAP_NAME];
+
+    heap_describe(walk->heap, slab, index, address, &what);
+    if (walk->json) {
+        writer_print(w, walk->shown ? ",\n  {" : "\n  {");
+        output_counts(w, ", ", {"object", address}, {"bytes", what.bytes});
+        writer_print(w, "\"state\": \"%s\"", heap_state_word(state));
+        if (what.requested) {
+            writer_print(w, ", ");
+            writer_key(w, "requested_bytes", what.requested, "");
+        }
+        if (what.group) {
+            writer_print(w, ", ");
+            output_word(w, "group", look_group(walk->heap, what.group, group), "");
+        }
+        if (what.tag) {
+            writer_print(w, ", ");
+            output_word(w, "site", walk_site(walk, what.tag), "");
+        }
+        writer_print(w, "}");
+    } else {
+        writer_print(w, "0x%012lx %10lu  %-7s ", address,
+                     (what.requested ? what.requested : what.bytes), heap_state_word(state));
+        if (what.group)
+            writer_cell(w, look_group(walk->heap, what.group, group), 16);
+        else
+            writer_print(w, "%-16s", "-");
+        writer_print(w, " %.199s\n", walk_site(walk, what.tag));
+    }
+    walk->shown++;
+}
+
+static bool walk_large(uint64_t address, uint64_t bytes, const struct heap_slab *slab,
+                       uint32_t index, void *arg)
+{
+    (void)bytes;
+    walk_show(arg, slab, index, address, HEAP_LIVE);
+    return true;
+}
+
+static void walk_cache(struct walk *walk)
+{
+    static uint8_t state[HEAP_OBJECTS];
+    struct heap *heap = walk->heap;
+
+    if (!walk->cache) {
+        if (walk->all || !walk->free)
+            (void)heap_each_live(heap, NULL, walk_large, walk);
+        return;
+    }
+    for (const struct heap_slab *slab = heap_slab_of(heap, walk->cache, NULL); slab;
+         slab = heap_slab_of(heap, walk->cache, slab + 1)) {
+        if (!heap_states(heap, slab, state))
+            memset(state, HEAP_UNKNOWN, sizeof(state));
+        for (unsigned i = 0; i < slab->objects; i++)
+            if (walk_takes(walk, state[i]))
+                walk_show(walk, slab, i, heap_object(heap, walk->cache, slab, i), state[i]);
+    }
+}
+
+static void walk_all(struct walk *walk)
+{
+    output_writer(&walk->w);
+    walk->names = look_names_new(walk->heap);
+    walk->site = target_need(calloc(WALK_SITES, sizeof(*walk->site)));
+    if (walk->json) {
+        look_json_process(&walk->w, walk->heap);
+        writer_print(&walk->w, ",\n \"cache\": ");
+        writer_json(&walk->w, walk->cache ? walk->cache->name : "(large)");
+        writer_print(&walk->w, ", \"objects\": [");
+    } else {
+        writer_print(&walk->w, "%-14s %10s  %-7s %-16s %s\n", "object", "bytes", "state", "group",
+                     "allocated in");
+    }
+    walk_cache(walk);
+    if (walk->json)
+        writer_print(&walk->w, "]}\n");
+    free(walk->site);
+    look_names_free(walk->names);
+    (void)writer_finish(&walk->w);
+}
+
+static int walk_run(int argc, char **argv)
+{
+    struct walk walk = {0};
+    const struct option_row rows[] = {
+        {"json", OPTION_FLAG, &walk.json, .letter = 'j'},
+        {"free", OPTION_FLAG, &walk.free, .letter = 'f'},
+        {"all", OPTION_FLAG, &walk.all, .letter = 'a'},
+    };
+    const char *name;
+    int status;
+
+    if ((status = look_take_core(&argc, argv)) != STATUS_OK ||
+        (status = option_take("walk", rows, argc, argv)) != STATUS_OK)
+        return status;
+    if (argc - optind != 2)
+        return complain(STATUS_USAGE, "walk takes a process number and a cache");
+    name = argv[optind + 1];
+    if (strcmp(name, "(large)") == 0)
+        name = NULL;
+    status = look_open_cache(argv[optind], name, &walk.heap, &walk.cache);
+    if (status != STATUS_OK)
+        return status;
+    walk_all(&walk);
+    heap_close(walk.heap);
+    return STATUS_OK;
+}
+
+static const char walk_help[] =
+    "usage: stook walk [--free | --all] [--json] {PID | --core FILE [--exe FILE]} CACHE\n"
+    "\n"
+    "Lists the objects of a cache that users have, by address: bytes (those asked for, where that is known), state,\n"
+    "the group that is charged, and the call that allocated the object, where the process counts call sites\n"
+    "(STOOK_TAGS=1, stook run --profile).  The cache \"(large)\" is that of objects of whole pages.\n"
+    "\n"
+    "  --free   those that are free: in their slab, in a CPU's sheaf (cpu), in a barn, or held for readers\n"
+    "  --all    both\n"
+    "  --json   as one JSON object; docs/look-inside.md has its keys\n";
+
+const struct command command_walk = {"walk", "the objects of a cache of a process", walk_help,
+                                     walk_run};
