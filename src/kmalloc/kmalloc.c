@@ -405,8 +405,6 @@ __attribute__((aligned(64))) void stook_free_any(void *object)
     kfree_slow(object);
 }
 
-}
-
 /* ---- for stook/kmem.h ----------------------------------------------------------------------- */
 
 int stook_kmem_shrink(struct stook_cache *cache)

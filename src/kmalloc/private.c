@@ -81,8 +81,7 @@ _Static_assert((int)STOOK_PRIVATE_CLOSES_ALL == HOOKS_CLOSES_ALL &&
 void stook_private_on_change(void (*fn)(unsigned what, size_t value))
 {
     context_enter();
-    window_on_growing(grows);
-    accounted_on_malloc(closes);
+    accounted_on_malloc(fn);
     context_leave();
 }
 

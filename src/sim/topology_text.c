@@ -81,17 +81,11 @@ static bool text_number(struct text *p, const char *text, const char *what, unsi
     return true;
 }
 
-static void text_list_add(unsigned number, void *list)
-{
-    ((uint64_t *)list)[number / 64] |= (uint64_t)1 << number % 64;
-}
-
 /* "0-3,8" into p->list, all below `limit`. */
 static bool text_list(struct text *p, const char *text, const char *what, unsigned limit)
 {
     memset(p->list, 0, sizeof(p->list));
-    return (parse_list(text, limit, text_list_add, p->list) >= 0 &&
-            text[strlen(text) - 1] != ',') ||
+    return (parse_list(text, limit, p->list) >= 0 && text[strlen(text) - 1] != ',') ||
            text_fail(p, "\"%.32s\" is not a list of %s from 0 to %u", text, what, limit - 1);
 }
 
