@@ -5,6 +5,7 @@
 #
 #   check.sh quick       release: all but long; dev, asan, tsan, locked, clang: a part each;
 #                        core: unit, property and stress tests of base to cache alone
+#                        lean: unit and api tests of what the library has without what watches, and its size
 #   check.sh long        what is labelled long, everywhere, and aarch64
 #   check.sh aarch64     cross-compiled: in locked mode under qemu-user, where there is no rseq, and all
 #                        of them in both modes in a virtual machine
@@ -129,6 +130,7 @@ quick)
     preset release "" long
     preset dev "unit|api|property|fault|death|fuzz" long
     preset core "" long
+    preset lean "unit|api|lean" long
     preset asan "unit|api|property|fault|stress|fuzz" long
     preset tsan "unit|api|stress" long
     preset locked "unit|api|fuzz" long

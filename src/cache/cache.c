@@ -233,7 +233,7 @@ static bool cache_permute(unsigned flags, const struct layout *layout, uint16_t 
  */
 static unsigned cache_flags_hardened(unsigned flags, bool constructed)
 {
-    if (!(flags & CACHE_INTERNAL) && hooks.alloc)
+    if (!(flags & CACHE_INTERNAL) && hooks.report)
         flags |= cache_harden;
     if (constructed || (flags & STOOK_CACHE_TYPESAFE))
         flags &= ~(unsigned)STOOK_CACHE_ZERO_ON_FREE;
@@ -317,8 +317,8 @@ __attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, s
         return NULL;
     }
     if (((args.flags & STOOK_CACHE_TYPESAFE) && !hooks_rcu()) ||
-        ((args.flags & (STOOK_CACHE_ACCOUNT | CACHE_DEBUG | CACHE_HARDENED)) &&
-         !hooks.alloc)) { /* the core alone */
+        ((args.flags & STOOK_CACHE_ACCOUNT) && !hooks.alloc) ||             /* the core alone */
+        ((args.flags & (CACHE_DEBUG | CACHE_HARDENED)) && !hooks.report)) { /* … or lean */
         errno = ENOTSUP;
         return NULL;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * account.h - charges objects to groups and counts them by call site.  Who watches them stands above (observe/).
+ * account.h - charges objects to groups and counts them by call site.  Layers that watch them stand above (observe/).
  *
  * Only caches with hooks come here.  Their fast path is closed, and the slow path tests cache_hooks() first.
  *

@@ -14,7 +14,7 @@ void *accounted_alloc(struct stook_cache *cache, unsigned flags, uint64_t where,
 size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
                             uint64_t where, uint32_t group);
 
-/* hooks.alloc_more of a cache that nobody watches; hooks.free */
+/* hooks.alloc_more of a cache that is not watched; hooks.free */
 size_t accounted_alloc_more(const struct hooks_call *call);
 /* The part of it that is no accounting: takes the objects; how many, which are all or none. */
 size_t accounted_take(const struct hooks_call *call);

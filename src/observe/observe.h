@@ -54,7 +54,7 @@ size_t observe_usable(const struct stook_cache *cache, const void *object);
  * 0: it is not in use. */
 size_t observe_size(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
                     const void *object, bool *start);
-/* One that is resized within its room. */
+/* Resizes an object within its room. */
 void observe_resize(struct stook_cache *cache, void *object, size_t size);
 /* Whether it is in use; if not, that is reported as found by `call`. */
 bool observe_live(const struct stook_cache *cache, const void *object, const char *call);
@@ -88,7 +88,7 @@ bool observe_large_free(void **object);
 bool observe_large_resizes(void *object);
 void observe_large_resized(void *object, size_t had, size_t used, size_t size, uint64_t where);
 
-/* Whether its pages may go elsewhere; they did, or (NULL) could not.  In between nobody else knows the object. */
+/* Whether its pages may go elsewhere; they did, or (NULL) could not.  In between no other thread knows the object. */
 struct observe_move {
     uint64_t time;
     struct large_sample sample;

@@ -44,8 +44,9 @@ static _Noreturn void wrong_say(const struct debug_finding *f)
     const struct slab *slab;
     uint32_t index;
 
-    if (f->what == DEBUG_LINK)
-        report_fatal("BUG %s: corrupt freelist: slab %p", name, (void *)slab_base(f->slab));
+    if (f->what == DEBUG_LINK || f->what == DEBUG_COLUMN)
+        report_fatal("BUG %s: corrupt %s: slab %p", name, f->text ? f->text : "freelist",
+                     (void *)slab_base(f->slab));
     if (!wrong_place(f->at, &slab, &index))
         report_fatal("BUG %s: bad free: pointer %p %s", name, f->at, words);
     report_fatal("BUG %s: bad free: pointer %p %s; it lies %zu bytes into object %u of slab %p",

@@ -98,7 +98,8 @@ fn build(root: &Path) {
         for entry in entries {
             let path = entry.expect("a folder that can be read").path();
             // What the core has instead of the layers above it.
-            if path.extension().is_some_and(|e| e == "c") && !path.ends_with("face/alone.c") {
+            let other = path.ends_with("face/alone.c") || path.ends_with("face/lean.c");
+            if path.extension().is_some_and(|e| e == "c") && !other {
                 files.push(path);
             }
         }

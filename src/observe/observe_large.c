@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * large.c - large objects of kmalloc and malloc when they come, change and go (observe.h), and the guarded ones, which
+ * observe_large.c - large objects of kmalloc and malloc when they come, change and go (observe.h), and the guarded ones, which
  * look like them.  Each mechanism tests its own switch: none of them is on in most processes.  No lock.
  */
 #include "observe/observe.h"
@@ -67,7 +67,7 @@ FIRST_TEXT bool observe_large_free(void **object)
 bool observe_large_resizes(void *object)
 {
     pages_check(object);
-    return !tools_watch; /* whose reports are the better, the more often an object moves */
+    return !tools_watch; /* the more often an object moves, the better are the reports of these tools */
 }
 
 void observe_large_resized(void *object, size_t had, size_t used, size_t size, uint64_t where)

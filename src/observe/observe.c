@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * objects.c - watched objects of caches: the order of checks, charges, samples and traces when they come and go
+ * observe.c - watched objects of caches: the order of checks, charges, samples and traces when they come and go
  * (observe.h).  No lock; charge/account.c has the charges.
  */
 #include "observe/observe.h"
@@ -279,6 +279,7 @@ __attribute__((noinline, cold)) void *observe_sample(struct stook_cache *cache, 
 
 void observe_count(struct stook_cache *cache, uint64_t where)
 {
-    if (sample_mean_of(SAMPLE_PROFILE) != 0 && !observe_is_watched(cache)) /* which counts it itself */
+    if (sample_mean_of(SAMPLE_PROFILE) != 0 &&
+        !observe_is_watched(cache)) /* which counts it itself */
         shadow_count(cache, where, group_current());
 }

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lean.c - the library that watches nothing (STOOK_WATCH=OFF): the table of base/hooks.h, instead of hooks.c and traced.c.
+ *
+ * It stands for debug/, harden/, guard/, sample/, trace/ and observe/, too.  The functions of observe.h only account here.
+ * The switches of what is not here are off.
+ */
+#include "base/hooks.h"
+
+#include "base/init.h"
+#include "base/placed.h"
+#include "cache/init.h"
+#include "charge/group.h"
+#include "debug/depot.h"
+#include "debug/object.h"
+#include "debug/pages.h"
+#include "face/callbacks.h"
+#include "face/hotplug.h"
+#include "guard/guard.h"
+#include "harden/quarantine.h"
+#include "large/arena_span.h"
+#include "large/large.h"
+#include "observe/observe.h"
+#include "sample/shadow.h"
+#include "sample/sites.h"
+#include "slab/node.h"
+#include "trace/trace.h"
+#include "view/reader.h"
+#include "watch/settings_show.h"
+
+#ifdef STOOK_SIM /* compiled once more, for the composition with simulated machines */
+#include "sim/sim.h"
+#define LEAN_SIM(simulated) simulated
+#else
+#define LEAN_SIM(simulated) (void)0
+#endif
+
+/* Links the description of the library's structures (view/view.h) into every program that has this table. */
+__asm__(".globl view_note\n.reloc ., BFD_RELOC_NONE, view_note");
+
+/* ---- the table ------------------------------------------------------------------------------------ */
+
+/* One line for each setting of what is not here. */
+static FIRST_TEXT void lean_settings(void)
+{
+    static const uint8_t lacking[] = {
+        SETTING_DEBUG,       SETTING_ON_CORRUPTION, SETTING_CORRUPTION_FILE, SETTING_HARDEN,
+        SETTING_QUARANTINE,  SETTING_GUARD,         SETTING_GUARD_SLOTS,     SETTING_SAMPLE,
+        SETTING_TRACE,       SETTING_TRACE_PID,     SETTING_TRACE_ALL,       SETTING_TRACE_LIMIT,
+        SETTING_PROFILE,     SETTING_PROFILE_PID,   SETTING_PROFILE_SIGNAL,  SETTING_FAIL};
+
+    for (unsigned i = 0; i < sizeof(lacking); i++)
+        if (setting_now[lacking[i]].source == SETTING_BY_ENVIRONMENT)
+            setting_refuse((enum setting_id)lacking[i],
+                           "this is the lean library, which does not have it");
+}
+
+static FIRST_TEXT bool lean_start(enum hooks_start phase, char *const *environment)
+{
+    if (phase == HOOKS_START)
+        return init_slow();
+    if (phase == HOOKS_BEFORE_CACHES) {
+        LEAN_SIM(sim_start());
+        reader_allow();
+        account_all = setting_number(SETTING_TAGS) ? ACCOUNT_TAG : 0;
+        account_large_tags = account_all != 0;
+    } else {
+        LEAN_SIM(sim_settings_read(environment));
+        settings_show_read(environment, phase == HOOKS_SETTINGS);
+        lean_settings();
+    }
+    return true;
+}
+
+static bool lean_due(enum hooks_due what, void *span, size_t blocks)
+{
+    switch (what) {
+    case HOOKS_DUE_SLABS:
+        node_settle_deferred();
+        break;
+    case HOOKS_DUE_LARGE:
+        large_settle();
+        break;
+    case HOOKS_DUE_SCAN:
+        hotplug_scan();
+        break;
+    case HOOKS_DUE_SPAN:
+        return arena_span_free_now(span, blocks);
+    }
+    return true;
+}
+
+static FIRST_TEXT uint32_t lean_cache_plan(const char *name, uint32_t flags,
+                                           struct layout_request *request)
+{
+    (void)name;
+    if (request && account_all && !(flags & CACHE_MALLOC))
+        request->later = 0; /* the best place for tags is sought */
+    return flags;
+}
+
+static FIRST_TEXT void *lean_cache(struct stook_cache *cache, enum hooks_cache what)
+{
+    if (what == HOOKS_CACHE_MADE)
+        account_cache_made(cache);
+    return NULL;
+}
+
+static void lean_slab(struct stook_cache *cache, struct slab *slab, bool made)
+{
+    if (!made)
+        account_slab_gone(cache, slab);
+}
+
+static FIRST_TEXT void lean_fork(enum hooks_fork phase)
+{
+    switch (phase) {
+    case HOOKS_FORK_TAKE:
+        callbacks_fork_take();
+        group_fork_take();
+        break;
+    case HOOKS_FORK_DROP:
+        group_fork_drop();
+        callbacks_fork_drop();
+        break;
+    case HOOKS_FORK_RENEW:
+        hotplug_child();
+        group_child();
+        callbacks_fork_renew();
+        break;
+    case HOOKS_FORK_CHILD:
+    case HOOKS_FORK_NESTED:
+        hotplug_child(); /* also where no lock was taken */
+        reader_allow();
+        break;
+    }
+}
+
+const struct hooks hooks = {
+    .start = lean_start,
+    .due = lean_due,
+    .alloc = accounted_alloc,
+    .alloc_more = observe_alloc,
+    .free = accounted_free,
+    .free_more = observe_free,
+    .cache_plan = lean_cache_plan,
+    .cache = lean_cache,
+    .slab = lean_slab,
+    .reclaim = callbacks_reclaim,
+    .fork = lean_fork,
+};
+
+/* ---- observe.h ------------------------------------------------------------------------------------- */
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+size_t observe_alloc(const struct hooks_call *call)
+{
+    return accounted_alloc_more(call);
+}
+
+void observe_free(struct stook_cache *cache, void **objects, size_t n)
+{
+    account_return(cache, objects, n);
+}
+
+bool observe_begin(const struct stook_cache *cache, struct account *account, size_t n,
+                   unsigned flags, uint64_t where, uint32_t group)
+{
+    return account_begin(cache, account, n, flags, where, group);
+}
+
+void observe_end(const struct stook_cache *cache, const struct account *account,
+                 void *const *objects, size_t got, size_t n, uint64_t where)
+{
+    account_end(cache, account, objects, got, n);
+}
+
+void observe_clear(const struct stook_cache *cache, void **objects, size_t n)
+{
+    account_return(cache, objects, n);
+}
+
+void observe_defer(const struct stook_cache *cache, void **object)
+{
+    account_return(cache, object, 1);
+}
+
+void observe_deferred(const struct stook_cache *cache, void *object) {}
+
+void observe_reserve(const struct stook_cache *cache, void **object)
+{
+    if (*object && !free_checks(cache, *object))
+        *object = NULL;
+}
+
+void observe_unreserve(const struct stook_cache *cache, void *object, uint64_t where) {}
+
+void observe_retag(const struct stook_cache *cache, const void *object, uint64_t where)
+{
+    account_retag(cache, object, where);
+}
+
+size_t observe_usable(const struct stook_cache *cache, const void *object)
+{
+    return slab_usable(cache);
+}
+
+size_t observe_size(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
+                    const void *object, bool *start)
+{
+    return cache->layout.room;
+}
+
+void observe_resize(struct stook_cache *cache, void *object, size_t size) {}
+
+bool observe_live(const struct stook_cache *cache, const void *object, const char *call)
+{
+    return true;
+}
+
+void observe_changed(void) {}
+
+void *observe_sample(struct stook_cache *cache, size_t size, size_t align, uint64_t where,
+                     bool zero)
+{
+    return NULL;
+}
+
+void observe_count(struct stook_cache *cache, uint64_t where) {}
+
+FIRST_TEXT size_t observe_large_wanted(size_t size)
+{
+    return size;
+}
+
+FIRST_TEXT bool observe_large(void *object, size_t size, uint32_t owner, unsigned flags,
+                              uint64_t where)
+{
+    return (!owner && !account_large_counted()) || account_large(object, owner, flags, where);
+}
+
+FIRST_TEXT size_t observe_large_size(const void *object)
+{
+    return large_size(object);
+}
+
+FIRST_TEXT bool observe_large_free(void **object)
+{
+    if (atomic_load_explicit(&large_noted, memory_order_relaxed) || account_large_counted())
+        (void)account_large_clear(*object);
+    return true;
+}
+
+bool observe_large_resizes(void *object)
+{
+    return true;
+}
+
+void observe_large_resized(void *object, size_t had, size_t used, size_t size, uint64_t where) {}
+
+bool observe_large_moves(void *object, struct observe_move *move)
+{
+    return true;
+}
+
+void observe_large_moved(void *object, void *moved, size_t size, const struct observe_move *move,
+                         uint64_t where)
+{
+}
+
+/* ---- what is tested or asked elsewhere: nothing ---------------------------------------------------- */
+
+struct guard guard;
+struct sites sites;
+struct depot depot;
+atomic_bool trace_active;
+__thread int64_t sample_left;
+_Atomic uint64_t shadow_use[STOOK_CACHES_MAX];
+bool pages_zoned;
+uint8_t tools_watch;
+
+struct debug_asks debug_ask(struct debug_asks asks)
+{
+    return asks;
+}
+
+void trace_asked(size_t size, size_t align) {}
+
+void guard_bad_pointer(const char *call, const void *pointer) {}
+
+struct stook_cache *shadow_cache(unsigned number)
+{
+    return NULL;
+}
+
+bool quarantine_is_live(const struct stook_cache *cache, const struct slab *slab, uint32_t index)
+{
+    return true;
+}
+
+bool pages_holds_slow(const void *object)
+{
+    return false;
+}
+
+void tools_open_slow(const void *from, size_t n) {}
+
+void tools_close_slow(const void *from, size_t n) {}
