@@ -44,10 +44,10 @@ __asm__(".globl view_note\n.reloc ., BFD_RELOC_NONE, view_note");
 static FIRST_TEXT void lean_settings(void)
 {
     static const uint8_t lacking[] = {
-        SETTING_DEBUG,       SETTING_ON_CORRUPTION, SETTING_CORRUPTION_FILE, SETTING_HARDEN,
-        SETTING_QUARANTINE,  SETTING_GUARD,         SETTING_GUARD_SLOTS,     SETTING_SAMPLE,
-        SETTING_TRACE,       SETTING_TRACE_PID,     SETTING_TRACE_ALL,       SETTING_TRACE_LIMIT,
-        SETTING_PROFILE,     SETTING_PROFILE_PID,   SETTING_PROFILE_SIGNAL,  SETTING_FAIL};
+        SETTING_DEBUG,      SETTING_ON_CORRUPTION, SETTING_CORRUPTION_FILE, SETTING_HARDEN,
+        SETTING_QUARANTINE, SETTING_GUARD,         SETTING_GUARD_SLOTS,     SETTING_SAMPLE,
+        SETTING_TRACE,      SETTING_TRACE_PID,     SETTING_TRACE_ALL,       SETTING_TRACE_LIMIT,
+        SETTING_PROFILE,    SETTING_PROFILE_PID,   SETTING_PROFILE_SIGNAL,  SETTING_FAIL};
 
     for (unsigned i = 0; i < sizeof(lacking); i++)
         if (setting_now[lacking[i]].source == SETTING_BY_ENVIRONMENT)
@@ -186,7 +186,9 @@ void observe_defer(const struct stook_cache *cache, void **object)
     account_return(cache, object, 1);
 }
 
-void observe_deferred(const struct stook_cache *cache, void *object) {}
+void observe_deferred(const struct stook_cache *cache, void *object)
+{
+}
 
 void observe_reserve(const struct stook_cache *cache, void **object)
 {
@@ -194,7 +196,9 @@ void observe_reserve(const struct stook_cache *cache, void **object)
         *object = NULL;
 }
 
-void observe_unreserve(const struct stook_cache *cache, void *object, uint64_t where) {}
+void observe_unreserve(const struct stook_cache *cache, void *object, uint64_t where)
+{
+}
 
 void observe_retag(const struct stook_cache *cache, const void *object, uint64_t where)
 {
@@ -212,14 +216,18 @@ size_t observe_size(const struct stook_cache *cache, const struct slab *slab, ui
     return cache->layout.room;
 }
 
-void observe_resize(struct stook_cache *cache, void *object, size_t size) {}
+void observe_resize(struct stook_cache *cache, void *object, size_t size)
+{
+}
 
 bool observe_live(const struct stook_cache *cache, const void *object, const char *call)
 {
     return true;
 }
 
-void observe_changed(void) {}
+void observe_changed(void)
+{
+}
 
 void *observe_sample(struct stook_cache *cache, size_t size, size_t align, uint64_t where,
                      bool zero)
@@ -227,7 +235,9 @@ void *observe_sample(struct stook_cache *cache, size_t size, size_t align, uint6
     return NULL;
 }
 
-void observe_count(struct stook_cache *cache, uint64_t where) {}
+void observe_count(struct stook_cache *cache, uint64_t where)
+{
+}
 
 FIRST_TEXT size_t observe_large_wanted(size_t size)
 {
@@ -257,7 +267,9 @@ bool observe_large_resizes(void *object)
     return true;
 }
 
-void observe_large_resized(void *object, size_t had, size_t used, size_t size, uint64_t where) {}
+void observe_large_resized(void *object, size_t had, size_t used, size_t size, uint64_t where)
+{
+}
 
 bool observe_large_moves(void *object, struct observe_move *move)
 {
@@ -285,9 +297,13 @@ struct debug_asks debug_ask(struct debug_asks asks)
     return asks;
 }
 
-void trace_asked(size_t size, size_t align) {}
+void trace_asked(size_t size, size_t align)
+{
+}
 
-void guard_bad_pointer(const char *call, const void *pointer) {}
+void guard_bad_pointer(const char *call, const void *pointer)
+{
+}
 
 struct stook_cache *shadow_cache(unsigned number)
 {
@@ -304,6 +320,10 @@ bool pages_holds_slow(const void *object)
     return false;
 }
 
-void tools_open_slow(const void *from, size_t n) {}
+void tools_open_slow(const void *from, size_t n)
+{
+}
 
-void tools_close_slow(const void *from, size_t n) {}
+void tools_close_slow(const void *from, size_t n)
+{
+}
