@@ -44,10 +44,9 @@ __asm__(".globl view_note\n.reloc ., BFD_RELOC_NONE, view_note");
 static FIRST_TEXT void lean_settings(void)
 {
     static const uint8_t lacking[] = {
-        SETTING_DEBUG,      SETTING_ON_CORRUPTION, SETTING_CORRUPTION_FILE, SETTING_HARDEN,
-        SETTING_QUARANTINE, SETTING_GUARD,         SETTING_GUARD_SLOTS,     SETTING_SAMPLE,
-        SETTING_TRACE,      SETTING_TRACE_PID,     SETTING_TRACE_ALL,       SETTING_TRACE_LIMIT,
-        SETTING_PROFILE,    SETTING_PROFILE_PID,   SETTING_PROFILE_SIGNAL,  SETTING_FAIL};
+        SETTING_DEBUG,       SETTING_ON_CORRUPTION, SETTING_CORRUPTION_FILE, SETTING_HARDEN,
+        SETTING_QUARANTINE,  SETTING_GUARD,         SETTING_SAMPLE,          SETTING_TRACE,
+        SETTING_TRACE_LIMIT, SETTING_PROFILE,       SETTING_PROFILE_SIGNAL,  SETTING_FAIL};
 
     for (unsigned i = 0; i < sizeof(lacking); i++)
         if (setting_now[lacking[i]].source == SETTING_BY_ENVIRONMENT)

@@ -214,8 +214,7 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uint64_t 
         .stride = cache->layout.stride,
         /* 0: no address is a start, so that malloc's fast path takes none.  It does not know of a lead, and it would
          * mark objects. */
-        .objects =
-            cache->layout.lead || !private_is_marked(cache) ? 0 : cache->layout.objects};
+        .objects = cache->layout.lead || !private_is_marked(cache) ? 0 : cache->layout.objects};
     if (account_process) { /* before its first object */
         cache->account.owner = account_process;
         /* What is handed out, as of large objects; without zones. */

@@ -144,7 +144,7 @@ static bool text_apply_shape(struct text *p)
 
 static bool text_cpus(struct text *p, const char *number, const char *list)
 {
-    unsigned node;
+    unsigned node = 0;
 
     if (!text_number(p, number, "node", 0, TOPOLOGY_NODES_MAX - 1, &node) ||
         !text_list(p, list, "CPUs", TOPOLOGY_CPUS_MAX))
@@ -203,7 +203,7 @@ static bool text_distance(struct text *p, char *pair, const char *number)
 {
     char *second = strchr(pair, '/');
     uint64_t from, to;
-    unsigned distance;
+    unsigned distance = 0;
 
     if (second)
         *second++ = '\0';

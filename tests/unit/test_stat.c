@@ -219,7 +219,6 @@ static int run_distances(void *arg)
     make(64, STOOK_CACHE_NOSHEAF, 0, STOOK_STATS_ALL);
     for (unsigned step = 0; step < 3; step++) {
         MUST(stook_topology_cpu((int)of_cpu[step]) >= 0);
-        stook_cache_stat_clear(cache);
         held[0] = stook_alloc(cache, 0);
         stook_free(cache, held[0]);
         for (unsigned other = 0; other < 3; other++)
