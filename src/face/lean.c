@@ -14,6 +14,7 @@
 #include "debug/depot.h"
 #include "debug/object.h"
 #include "debug/pages.h"
+#include "debug/tools.h"
 #include "face/callbacks.h"
 #include "face/hotplug.h"
 #include "guard/guard.h"
@@ -319,10 +320,10 @@ bool pages_holds_slow(const void *object)
     return false;
 }
 
-void tools_open_slow(const void *from, size_t n)
+void tools_open(const void *from, size_t n)
 {
 }
 
-void tools_close_slow(const void *from, size_t n)
+void tools_close(const void *from, size_t n)
 {
 }

@@ -124,7 +124,7 @@ struct stook_cache *private_cache(const char *name, size_t object_size,
                                   const struct stook_cache_args *args, bool wait);
 
 /* An object, of a cache that a user may have, comes back by malloc's cold path: checked for what the fast
- * path cannot decide, and reported where it is free already.  `size`: what the caller says that it is, or 0.  `mark`: what
+ * path cannot decide, and reported where it is free already.  `size`: the caller's, or 0.  `mark`: the word that
  * stook_private_mark() gets, of objects that have marks. */
 STOOK_API void stook_private_free(struct stook_cache *cache, void *object,
                                   enum stook_private_call call, size_t size, uint64_t mark);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * find.c - which caches there are, whose an object is, which objects of a cache are live, and checks of whole caches.
+ * find.c - which caches there are, whose an object is, and which objects of a cache are live.
  *
  * A full slab is on no list, so only the page map has all slabs.  A thread that frees a slab clears its entries first and
  * then takes its zone's lock.  So under that lock a slab that has an entry has its descriptor, too.
@@ -11,7 +11,6 @@
 #include "base/init.h"
 #include "cache/pin.h"
 #include "watch/stats.h"
-#include "debug/slabs.h"
 #include "harden/quarantine.h"
 #include "page/zone.h"
 #include "slab/mark.h"
@@ -42,12 +41,12 @@ static bool find_enter(void)
     return false;
 }
 
-/* The next cache behind `link`; without `internal`, one that a program may see.  Under the list's lock. */
-static struct stook_cache *find_next(struct list *link, bool internal)
+/* The next cache behind `link` that a program may see.  Under the list's lock. */
+static struct stook_cache *find_next(struct list *link)
 {
     for (link = link->next; link != &cache_list.all; link = link->next) {
         struct stook_cache *cache = LIST_ENTRY(link, struct stook_cache, link);
-        if (cache->alive && (internal || !(cache->flags & CACHE_INTERNAL)))
+        if (cache->alive && !(cache->flags & CACHE_INTERNAL))
             return cache;
     }
     return NULL;
@@ -60,9 +59,9 @@ struct stook_cache *stook_cache_by_name(const char *name)
     if (!find_enter())
         return NULL;
     lock_take(&cache_list.lock, LOCK_CACHES);
-    cache = find_next(&cache_list.all, false);
+    cache = find_next(&cache_list.all);
     while (cache && strncmp(cache->name, name, STOOK_NAME_MAX) != 0)
-        cache = find_next(&cache->link, false);
+        cache = find_next(&cache->link);
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
     if (!cache)
@@ -70,7 +69,7 @@ struct stook_cache *stook_cache_by_name(const char *name)
     return cache;
 }
 
-int find_each(bool internal, int (*fn)(struct stook_cache *cache, void *arg), void *arg)
+int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), void *arg)
 {
     struct pin pin;
     int stop = 0;
@@ -79,7 +78,7 @@ int find_each(bool internal, int (*fn)(struct stook_cache *cache, void *arg), vo
         return -1;
     pin_begin(&pin, NULL);
     lock_take(&cache_list.lock, LOCK_CACHES);
-    pin_set(&pin, find_next(&cache_list.all, internal));
+    pin_set(&pin, find_next(&cache_list.all));
     while (pin.one) {
         struct stook_cache *next;
         int cancel;
@@ -90,18 +89,13 @@ int find_each(bool internal, int (*fn)(struct stook_cache *cache, void *arg), vo
         cancel_on(cancel);
         (void)context_enter();
         lock_take(&cache_list.lock, LOCK_CACHES);
-        next = stop ? NULL : find_next(&pin.one->link, internal);
+        next = stop ? NULL : find_next(&pin.one->link);
         pin_set(&pin, next);
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
     pin_end(&pin);
     context_leave();
     return 0;
-}
-
-int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), void *arg)
-{
-    return find_each(false, fn, arg);
 }
 
 /* ---- live objects ----------------------------------------------------------------------------- */
@@ -201,31 +195,4 @@ int stook_cache_walk(struct stook_cache *cache, int (*fn)(void *object, void *ar
     }
     context_leave();
     return 0;
-}
-
-/* ---- checks ----------------------------------------------------------------------------------- */
-
-static int validate_add(struct stook_cache *cache, void *arg)
-{
-    long errors = stook_cache_validate(cache);
-
-    if (errors > 0)
-        *(long *)arg += errors;
-    return 0;
-}
-
-long stook_cache_validate(struct stook_cache *cache)
-{
-    long errors = 0;
-
-    if (!cache)
-        return stook_cache_each(validate_add, &errors) == 0 ? errors : -1;
-    if (context_enter()) {
-        context_leave();
-        errno = EDEADLK;
-        return -1;
-    }
-    errors = (long)slabs_validate(cache);
-    context_leave();
-    return errors;
 }

@@ -58,9 +58,6 @@ unsigned stats_caches(void);
 /* False in a signal handler that interrupted the library: its own thread may hold a lock. */
 bool stats_readable(void);
 
-/* stook_cache_each(), with `internal` also for the library's own caches (find.c). */
-int find_each(bool internal, int (*fn)(struct stook_cache *cache, void *arg), void *arg);
-
 /* The cache of that number now; false: there is none. */
 bool stats_read_cache(unsigned number, struct stats_cache *row);
 
