@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native */
-/* wrap: os_map arena_alloc arena_span_alloc zone_grow window_take node_take slab_make sheaf_alloc rows_map depot_put */
+/* wrap: os_map arena_alloc arena_span_alloc zone_grow window_take node_take node_take_near slab_make sheaf_alloc rows_map depot_put */
 /*
  * The n-th time that the library needs memory for itself or for objects there is none, for every n, and then two and
  * forty times in a row (of these n, one in STEP).  A call fails with ENOMEM or does without, nothing is lost, and
@@ -86,6 +86,10 @@ WRAP_QUIETLY(bool, window_take, false,
              (unsigned zone, const struct window_ask *ask, uint32_t *first, uint32_t *count),
              (zone, ask, first, count));
 WRAP(uint32_t, node_take, 0,
+     (struct stook_cache * cache, unsigned node, void **objects, uint32_t min, uint32_t max,
+      bool nospin),
+     (cache, node, objects, min, max, nospin));
+WRAP(uint32_t, node_take_near, 0,
      (struct stook_cache * cache, unsigned node, void **objects, uint32_t min, uint32_t max,
       bool nospin),
      (cache, node, objects, min, max, nospin));
