@@ -1,63 +1,124 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * begin.c - where large objects begin: a run in the page map's entry of its first page, a span in its first block's
- * word in the table of zones.
- */
 #include "large/begin.h"
 
+#include "page/zone.h"
+
+#include <string.h>
+
+enum { BEGIN_AT_SHIFT = 16 }; /* in a word of a block's header: the page in the block, the pages */
 _Static_assert((int)BLOCK_PAGES < (int)BEGIN_EDGES,
                "a run's pages have their place beside the bit");
 
-/* A run's entry in the page map. */
-static uint32_t begin_entry(struct extent extent)
+static uint32_t begin_run(struct extent extent)
 {
-    return pagemap_entry(0, extent.pages | (extent.edges ? BEGIN_EDGES : 0));
+    return extent.pages | (extent.edges ? BEGIN_EDGES : 0);
 }
+
+static struct extent begin_extent(uint32_t run)
+{
+    return (struct extent){run & (BEGIN_EDGES - 1), 0, (run & BEGIN_EDGES) != 0};
+}
+
+/* ---- big runs ------------------------------------------------------------------------------- */
+
+/* The word of the big run that begins at this page, or a free one; NULL: there is none. */
+static uint32_t *begin_big(struct block *block, unsigned at, bool free, uint32_t *value)
+{
+    for (unsigned i = 0; i < BLOCK_BIG; i++) {
+        *value = __atomic_load_n(&block->big[i], __ATOMIC_ACQUIRE);
+        if (free ? *value == 0 : *value != 0 && *value >> BEGIN_AT_SHIFT == at)
+            return &block->big[i];
+    }
+    return NULL;
+}
+
+static bool begin_set_big(void *object, uint32_t run)
+{
+    uint32_t wanted = zone_page(object) << BEGIN_AT_SHIFT | run, *word, value;
+
+    while ((word = begin_big(zone_block(pagemap_index(object)), 0, true, &value)))
+        if (__atomic_compare_exchange_n(word, &value, wanted, false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED))
+            return true;
+    return false; /* smaller ones that were big have them all */
+}
+
+/* ---- spans ---------------------------------------------------------------------------------- */
 
 static uint32_t *begin_span(const void *object)
 {
     return &pagemap.zone[pagemap_index(object)];
 }
 
+static void begin_set_span(void *object, uint32_t blocks)
+{
+    uint32_t *word = begin_span(object);
+
+    __atomic_store_n(word, (*word & PAGEMAP_ZONE) | blocks << PAGEMAP_ZONE_BITS, __ATOMIC_RELEASE);
+}
+
+/* ---- both ----------------------------------------------------------------------------------- */
+
 struct extent begin_find(const void *object)
 {
-    uint32_t entry, run, blocks;
+    uint32_t entry, value;
 
     if (!pagemap_covers(object) || (uintptr_t)object % PAGE_SIZE != 0)
         return (struct extent){0};
     entry = __atomic_load_n(pagemap_at(object), __ATOMIC_RELAXED);
     if (pagemap_cache(entry) != 0)
         return (struct extent){0};
-    run = pagemap_granule(entry);
-    if (run != 0 || (uintptr_t)object % BLOCK_SIZE != 0)
-        return (struct extent){run & (BEGIN_EDGES - 1), 0, (run & BEGIN_EDGES) != 0};
-    blocks = __atomic_load_n(begin_span(object), __ATOMIC_ACQUIRE) >> PAGEMAP_ZONE_BITS;
-    return (struct extent){blocks * BLOCK_PAGES, blocks, false};
+    if (entry != 0)
+        return begin_extent(pagemap_granule(entry));
+    if ((uintptr_t)object % BLOCK_SIZE == 0) {
+        value = __atomic_load_n(begin_span(object), __ATOMIC_ACQUIRE) >> PAGEMAP_ZONE_BITS;
+        if (value != 0)
+            return (struct extent){value * BLOCK_PAGES, value, false};
+    }
+    if (!begin_big(zone_block(pagemap_index(object)), zone_page(object), false, &value))
+        return (struct extent){0};
+    return begin_extent(value & ((1u << BEGIN_AT_SHIFT) - 1));
 }
 
 void begin_set(void *object, struct extent extent)
 {
-    uint32_t *word = begin_span(object);
-
     if (extent.blocks > 0)
-        __atomic_store_n(word, (*word & PAGEMAP_ZONE) | extent.blocks << PAGEMAP_ZONE_BITS,
-                         __ATOMIC_RELEASE);
-    else
-        __atomic_store_n(pagemap_at(object), begin_entry(extent), __ATOMIC_RELEASE);
+        begin_set_span(object, extent.blocks);
+    else if (extent.pages < BEGIN_BIG || !begin_set_big(object, begin_run(extent)))
+        __atomic_store_n(pagemap_at(object), pagemap_entry(0, begin_run(extent)), __ATOMIC_RELEASE);
 }
 
 struct extent begin_clear(void *object)
 {
     struct extent extent = begin_find(object);
-    uint32_t had = begin_entry(extent);
-    bool done;
+    uint32_t had, *word;
 
-    if (extent.blocks > 0)
-        done = __atomic_fetch_and(begin_span(object), PAGEMAP_ZONE, __ATOMIC_ACQ_REL) >>
-                   PAGEMAP_ZONE_BITS !=
-               0;
+    if (extent.blocks > 0) {
+        had = __atomic_fetch_and(begin_span(object), PAGEMAP_ZONE, __ATOMIC_ACQ_REL);
+        return had >> PAGEMAP_ZONE_BITS ? extent : (struct extent){0};
+    }
+    if (extent.pages == 0)
+        return extent;
+    word = begin_big(zone_block(pagemap_index(object)), zone_page(object), false, &had);
+    if (!word)
+        had = __atomic_exchange_n(pagemap_at(object), 0, __ATOMIC_ACQ_REL);
+    else if (!__atomic_compare_exchange_n(word, &had, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        had = 0;
+    return had ? extent : (struct extent){0};
+}
+
+void begin_change(void *object, struct extent extent)
+{
+    uint32_t had, *word;
+
+    if (extent.blocks > 0) {
+        begin_set_span(object, extent.blocks);
+        return;
+    }
+    word = begin_big(zone_block(pagemap_index(object)), zone_page(object), false, &had);
+    if (word)
+        __atomic_store_n(word, (had >> BEGIN_AT_SHIFT) << BEGIN_AT_SHIFT | begin_run(extent),
+                         __ATOMIC_RELEASE);
     else
-        done = extent.pages > 0 && __atomic_compare_exchange_n(pagemap_at(object), &had, 0, false,
-                                                               __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-    return done ? extent : (struct extent){0};
+        __atomic_store_n(pagemap_at(object), pagemap_entry(0, begin_run(extent)), __ATOMIC_RELEASE);
 }

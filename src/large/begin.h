@@ -2,9 +2,11 @@
 /*
  * begin.h - where large objects begin, and how many pages they have.
  *
- * A run has its number of pages in the page map, in the entry of its first page, with no cache.  A span has its
- * number of blocks in its first block's word, above the zone, since headers of blocks in spans are not touched
- * before the span is freed.
+ * A run of few pages has its number in the page map, in the entry of its first page, with no cache.  A run of
+ * BEGIN_BIG pages and more has its place and number in the header of its block: the page map would be
+ * a page for every two blocks.  A span has its number of blocks beside its first block's zone, since
+ * headers of blocks in spans are not touched before the span is freed.  So an object of which one
+ * byte is touched costs at most a sixteenth of a page besides.
  *
  * No lock: the object's owner writes, and of two threads that free it at once one clears it.
  */
@@ -15,7 +17,10 @@
 
 #include <stdbool.h>
 
-enum { BEGIN_EDGES = 1 << 15 }; /* in a run's entry, above its pages: it has edges */
+enum {
+    BEGIN_BIG = BLOCK_PAGES / BLOCK_BIG,
+    BEGIN_EDGES = 1 << 15, /* beside a run's pages: it has edges */
+};
 
 /* A large object's pages; of a span, those of its blocks.  blocks 0: a run, with edges (edge.h) or without. */
 struct extent {
@@ -25,9 +30,11 @@ struct extent {
 
 /* {0, 0}: no large object begins at `object`, which is any pointer. */
 struct extent begin_find(const void *object);
-/* From here on it is found, and so is an object that was resized in place; a run stays a run. */
+/* From here on it is found. */
 void begin_set(void *object, struct extent extent);
 /* It is found no more; {0, 0}: it was not, or another thread was first. */
 struct extent begin_clear(void *object);
+/* It was resized in place; a run stays a run. */
+void begin_change(void *object, struct extent extent);
 
 #endif

@@ -286,7 +286,7 @@ static bool large_resize_run(void *object, struct extent had, size_t pages)
     if (had.edges && (pages > had.pages || had.pages - pages > had.pages / LARGE_SLACK)) {
         if (!edge_drop(object, had.pages))
             return false;
-        begin_set(object, (struct extent){had.pages, 0, false});
+        begin_change(object, (struct extent){had.pages, 0, false});
         had.edges = false;
     }
     if (pages > had.pages) {
@@ -301,7 +301,7 @@ static bool large_resize_run(void *object, struct extent had, size_t pages)
         large_account(0, -(uint64_t)rest);
         arena_free_run((char *)object + pages * PAGE_SIZE, rest);
     }
-    begin_set(object, (struct extent){(uint32_t)pages, 0, had.edges});
+    begin_change(object, (struct extent){(uint32_t)pages, 0, had.edges});
     return true;
 }
 
@@ -321,7 +321,8 @@ static bool large_resize_span(void *object, size_t had, size_t size)
         arena_span_free(end, had - blocks);
         os_release(unused, (size_t)(end - unused));
     }
-    begin_set(object, (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks, false});
+    begin_change(object,
+                 (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks, false});
     large_advise(object, blocks, size);
     return true;
 }

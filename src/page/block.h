@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * block.h - one 2 MiB block: which of its 512 pages are free, which free ones are still resident
- * (dirty), and the granules of its metadata.  All fields under the zone's lock, that of the last
- * line excepted.  Headers lie side by side, 16 a page: blocks of spans have no other metadata.
+ * (dirty), and the granules of its metadata.  All fields under the zone's lock, those of the last
+ * lines excepted.  Headers lie side by side, 16 a page: blocks of spans have no other metadata.
  *
  * A page is taken, free and clean (reads as zero), or free and dirty.  dirty is a subset of free.
  */
@@ -16,6 +16,7 @@ enum {
     BLOCK_WORDS = BLOCK_PAGES / 64,
     BLOCK_NOTES = BLOCK_PAGES * ARENA_NOTE, /* bytes at the metadata's end: a note a page */
     BLOCK_GRANULES = (BLOCK_META - BLOCK_NOTES) / ARENA_GRANULE,
+    BLOCK_BIG = 8,        /* runs of at least an eighth of a block: no more begin in one */
     BLOCK_FIRST_GRANULE = /* before it: their map, 1: in use */
     (BLOCK_GRANULES / 8 + ARENA_GRANULE - 1) / ARENA_GRANULE,
 };
@@ -43,6 +44,8 @@ struct block {
     bool home; /* `huge` of the blocks around it: another value splits a mapping */
     uint32_t meta_hint, meta_high; /* granules: search start, one past the highest ever used */
     bool moved;                    /* its pages were first mapped elsewhere: that, too */
+    /* Runs of many pages that begin in it (large/begin.c): their owners'.  0: none. */
+    uint32_t big[BLOCK_BIG];
     uint64_t span_note; /* of the span that begins here, if one was ever written (arena_note()) */
 };
 _Static_assert(sizeof(struct block) <= BLOCK_HEADER,

@@ -29,7 +29,7 @@ enum {
     ZONE_KEEP_MIN = 32,   /* free blocks that stay mapped at least, */
     ZONE_KEEP_SHARE = 8,  /* or this share of what is in use; blocks go beyond twice as many */
     ZONE_HOLES = 128,     /* in the whole process; each is a mapping more, and one of metadata */
-    ZONE_META_GROUP = 16, /* blocks that get their metadata together */
+    ZONE_META_GROUP = 8, /* blocks that get their metadata together */
 };
 
 /* ---- blocks that are gone, and blocks with metadata -------------------------------------------- */

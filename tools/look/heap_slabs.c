@@ -13,6 +13,7 @@
 enum {
     SLABS_PAGES = 512, /* of a block */
     SLABS_BATCH = 512, /* blocks whose tables are read at one time */
+    SLABS_BIG = 64,
 };
 
 /* A block, and what was read of it. */
@@ -122,6 +123,27 @@ static void slabs_expect_descriptors(struct heap *heap, const struct slabs_block
     }
 }
 
+static void slabs_read_big(struct heap *heap, const struct slabs_block *block)
+{
+    const struct view *v = &heap->view;
+    uint32_t big[SLABS_BIG];
+    size_t n = view_size(v, VIEW_block_big) / sizeof(big[0]);
+
+    if (!target_take_some(heap->target,
+                          heap->own->header +
+                              (uint64_t)block->index * view_value(v, VIEW_BLOCK_HEADER) +
+                              view_value(v, VIEW_block_big),
+                          big, n))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t edges = (uint32_t)view_value(v, VIEW_BEGIN_EDGES),
+                 pages = big[i] & 0xffff & ~edges;
+        if (big[i] && (big[i] >> 16) + pages <= SLABS_PAGES)
+            slabs_add_large(heap, (uint64_t)block->index * SLABS_PAGES + (big[i] >> 16), pages,
+                            (big[i] & edges) != 0);
+    }
+}
+
 static bool slabs_read_block(struct heap *heap, const struct slabs_block *block)
 {
     uint32_t entry[SLABS_PAGES], first = block->index * SLABS_PAGES,
@@ -144,6 +166,7 @@ static bool slabs_read_block(struct heap *heap, const struct slabs_block *block)
             i++;
         }
     }
+    slabs_read_big(heap, block);
     return true;
 }
 
