@@ -37,7 +37,7 @@ struct stook_kmem_buckets *stook_kmem_buckets_create(const char *name,
         return NULL;
     }
     set = stook_kmalloc_from(sizeof(*set), STOOK_ZERO, where_address(__builtin_return_address(0)));
-    if (set && !kmalloc_fill_set(set, name, &args)) {
+    if (set && !stook_kmalloc_fill_set(set, name, &args)) {
         int error = errno;
         (void)stook_kmem_buckets_destroy((struct stook_kmem_buckets *)(void *)set);
         errno = error;
@@ -69,7 +69,7 @@ static struct kmalloc_set *buckets_or(struct stook_kmem_buckets *buckets, unsign
 {
     if (buckets)
         return buckets_set(buckets);
-    return flags & STOOK_KMEM_ACCOUNT ? &kmalloc_charged : &kmalloc_plain;
+    return flags & STOOK_KMEM_ACCOUNT ? &stook_kmalloc_charged : &stook_kmalloc_plain;
 }
 
 void *stook_kmem_alloc(struct stook_kmem_buckets *buckets, size_t size, size_t align,

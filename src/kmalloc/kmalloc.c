@@ -37,8 +37,8 @@ enum {
     KMALLOC_LINE = 64,
 };
 
-struct kmalloc_set kmalloc_plain = {.prefix = "kmalloc"};
-struct kmalloc_set kmalloc_charged = {.prefix = "kmalloc-cg", .flags = STOOK_CACHE_ACCOUNT};
+struct kmalloc_set stook_kmalloc_plain = {.prefix = "kmalloc"};
+struct kmalloc_set stook_kmalloc_charged = {.prefix = "kmalloc-cg", .flags = STOOK_CACHE_ACCOUNT};
 
 /* The plain set for the fast path; NULL where each allocation is counted (kmalloc/sampled.h). */
 static _Atomic(struct stook_cache *) kmalloc_open[KMALLOC_CLASSES];
@@ -50,7 +50,8 @@ static void kmalloc_show(void)
     do {
         counted = account_sampled();
         for (unsigned i = 0; i < KMALLOC_CLASSES; i++)
-            atomic_store(&kmalloc_open[i], counted ? NULL : atomic_load(&kmalloc_plain.cache[i]));
+            atomic_store(&kmalloc_open[i],
+                         counted ? NULL : atomic_load(&stook_kmalloc_plain.cache[i]));
     } while (counted != account_sampled()); /* by another thread, which may have stored before */
 }
 
@@ -84,8 +85,8 @@ static struct stook_cache *kmalloc_make_cache(const char *prefix, unsigned class
     return private_cache(name, kmalloc_classes[class].size, &args, true);
 }
 
-bool kmalloc_fill_set(struct kmalloc_set *set, const char *prefix,
-                      const struct stook_cache_args *args)
+bool stook_kmalloc_fill_set(struct kmalloc_set *set, const char *prefix,
+                            const struct stook_cache_args *args)
 {
     for (unsigned i = 0; i < KMALLOC_CLASSES; i++) {
         struct stook_cache *none = NULL, *cache;
@@ -118,8 +119,8 @@ static __attribute__((noinline, cold)) bool kmalloc_make_set(struct kmalloc_set 
         errno = ENOMEM;
         return false;
     }
-    made = kmalloc_fill_set(set, set->prefix, &args);
-    if (made && set == &kmalloc_plain)
+    made = stook_kmalloc_fill_set(set, set->prefix, &args);
+    if (made && set == &stook_kmalloc_plain)
         kmalloc_show();
     lock_end_blocking();
     if (made)
@@ -186,7 +187,8 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where,
     (void)kmalloc_large_try(&large);
     context_leave();
     if (!large.object && reclaim_may(flags, large.nested) &&
-        reclaim_until(kmalloc_plain.cache[KMALLOC_CLASSES - 1], size, kmalloc_large_try, &large))
+        reclaim_until(stook_kmalloc_plain.cache[KMALLOC_CLASSES - 1], size, kmalloc_large_try,
+                      &large))
         errno = saved;
     if (owner == ACCOUNT_CURRENT)
         owner = group_current();
@@ -229,16 +231,17 @@ static void *kmalloc_once(struct kmalloc_set *set, size_t size, unsigned flags, 
         struct stook_cache *cache;
         if (__builtin_expect(size > STOOK_KMALLOC_CACHE_MAX, 0))
             return stook_kmalloc_large(size, flags, -1, where,
-                                       set == &kmalloc_charged ? owner : ACCOUNT_NOBODY);
+                                       set == &stook_kmalloc_charged ? owner : ACCOUNT_NOBODY);
         cache = atomic_load_explicit(&set->cache[kmalloc_class(size)], memory_order_relaxed);
-        if (account_sampled() && set == &kmalloc_plain && !cache_hooks(cache) &&
+        if (account_sampled() && set == &stook_kmalloc_plain && !cache_hooks(cache) &&
             alloc_may(cache, flags) &&
             ((!(flags & STOOK_SIGNAL_SAFE) &&
               (object = sampled_alloc(cache, size, 1, where, flags & STOOK_ZERO)) != NULL) ||
              (alloc_is_fast(flags) && (object = sampled_pop(cache)) != NULL)))
             return object;
         object = kmalloc_cached(cache, size, flags, where, owner);
-        if (object && set != &kmalloc_plain) /* it stays apart from others: in no shadow cache */
+        if (object &&
+            set != &stook_kmalloc_plain) /* it stays apart from others: in no shadow cache */
             observe_count(cache, where);
     }
     if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
@@ -284,7 +287,7 @@ __attribute__((noinline, cold)) void *stook_kmalloc_set(struct kmalloc_set *set,
 static __attribute__((noinline, cold)) void *kmalloc_slow(size_t size, unsigned flags,
                                                           uint64_t where)
 {
-    return stook_kmalloc_set(&kmalloc_plain, size, flags, where);
+    return stook_kmalloc_set(&stook_kmalloc_plain, size, flags, where);
 }
 
 static inline __attribute__((always_inline)) bool kmalloc_fast(size_t size, unsigned flags,

@@ -32,11 +32,12 @@ struct kmalloc_set {
     _Atomic(struct stook_cache *) cache[KMALLOC_CLASSES];
 };
 /* stook_kmalloc()'s; and one whose objects are charged to groups, for __GFP_ACCOUNT. */
-extern struct kmalloc_set kmalloc_plain, kmalloc_charged __attribute__((visibility("hidden")));
+extern struct kmalloc_set stook_kmalloc_plain,
+    stook_kmalloc_charged __attribute__((visibility("hidden")));
 
 /* Makes the caches that the set has not yet; false with errno. */
-bool kmalloc_fill_set(struct kmalloc_set *set, const char *prefix,
-                      const struct stook_cache_args *args);
+bool stook_kmalloc_fill_set(struct kmalloc_set *set, const char *prefix,
+                            const struct stook_cache_args *args);
 
 /* An object of the set, by the slow path. */
 void *stook_kmalloc_set(struct kmalloc_set *set, size_t size, unsigned flags, uint64_t where);

@@ -88,12 +88,12 @@ void *stook_kmalloc_on(struct kmalloc_set *set, size_t size, size_t align, unsig
     if (node == -1 || kmalloc_is_none(object))
         return object;
     return kmalloc_of_node(object, size, plain & ~STOOK_NOFAIL, flags & STOOK_THISNODE, node, where,
-                           set == &kmalloc_charged ? ACCOUNT_CURRENT : ACCOUNT_NOBODY);
+                           set == &stook_kmalloc_charged ? ACCOUNT_CURRENT : ACCOUNT_NOBODY);
 }
 
 void *stook_kmalloc_node(size_t size, unsigned flags, int node)
 {
-    return stook_kmalloc_on(&kmalloc_plain, size, 1, flags, node,
+    return stook_kmalloc_on(&stook_kmalloc_plain, size, 1, flags, node,
                             where_address(__builtin_return_address(0)));
 }
 
@@ -127,7 +127,7 @@ void *stook_krealloc_on(struct kmalloc_set *set, void *object, size_t size, size
                         unsigned flags, int node, uint64_t where)
 {
     /* An object that moves by its pages is of any node, and charged to no group. */
-    bool stays, slab, by_pages = set == &kmalloc_plain && node == -1;
+    bool stays, slab, by_pages = set == &stook_kmalloc_plain && node == -1;
     size_t had, kept;
     void *fresh;
 
@@ -166,6 +166,6 @@ void *stook_krealloc_on(struct kmalloc_set *set, void *object, size_t size, size
 
 void *stook_krealloc(void *object, size_t size, unsigned flags)
 {
-    return stook_krealloc_on(&kmalloc_plain, object, size, 1, flags, -1,
+    return stook_krealloc_on(&stook_kmalloc_plain, object, size, 1, flags, -1,
                              where_address(__builtin_return_address(0)));
 }

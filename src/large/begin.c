@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * begin.c - stores and finds the number of pages of a large object, in the page map, a block's header or a zone.
+ */
 #include "large/begin.h"
 
 #include "page/zone.h"

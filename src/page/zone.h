@@ -53,6 +53,7 @@ struct zone {
     bool unbound;                 /* some of these may come from any node (arena_bind_new()) */
     struct zone_tail tail[ZONE_TAILS];
     struct zone_bits *map;         /* of all blocks of the window */
+    uint32_t meta_parts;           /* runs of bits of metadata: each is a mapping */
     uint32_t clean;                /* free blocks that are mapped and have no dirty page */
     uint32_t clean_left;           /* of these, so many the last search left */
     size_t warm_pages;             /* dirty pages of all its blocks */
@@ -256,7 +257,7 @@ void zone_trim(struct zone *zone);
  * of neighbours in which something else lies as a whole.
  */
 int zone_remap(struct zone *zone, uint32_t first, uint32_t n);
-/* Maps a block's metadata, with those of its group if these can be had, too: as window_map(). */
+/* Maps a block's metadata, with those of some beside it if these can be had, too: as window_map(). */
 int zone_map_meta(struct zone *zone, uint32_t index);
 
 /* ---- zone_grow.c: blocks from the window -------------------------------------------------------- */

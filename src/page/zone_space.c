@@ -15,8 +15,8 @@
  * Metadata are mapped for a block when the first slab is cut from it, or when something is first said of a run in
  * it.  Spans have none but their headers: their blocks come from places of their own.  A bit a block (zone->map)
  * says that its metadata are mapped; they stay so until the block is gone, whatever it is used for meanwhile.
- * They are mapped for groups of ZONE_META_GROUP blocks, as far as the blocks are the zone's: each piece is a mapping, and
- * a zone of n blocks has n / (2 * ZONE_META_GROUP) of them at most.
+ * Each piece is a mapping.  Gaps between pieces are mapped, too, if they are short; the more pieces there
+ * are, the longer is what counts as short: a zone of n blocks has at most about sqrt(2 * ZONE_GAP_SHARE * n).
  */
 #include "os/os.h"
 #include "page/window.h"
@@ -26,10 +26,11 @@
 #include <string.h>
 
 enum {
-    ZONE_KEEP_MIN = 32,   /* free blocks that stay mapped at least, */
-    ZONE_KEEP_SHARE = 8,  /* or this share of what is in use; blocks go beyond twice as many */
-    ZONE_HOLES = 128,     /* in the whole process; each is a mapping more, and one of metadata */
-    ZONE_META_GROUP = 8, /* blocks that get their metadata together */
+    ZONE_KEEP_MIN = 32,  /* free blocks that stay mapped at least, */
+    ZONE_KEEP_SHARE = 8, /* or this share of what is in use; blocks go beyond twice as many */
+    ZONE_HOLES = 128,    /* in the whole process; each is a mapping more, and one of metadata */
+    ZONE_META_STEP = 8,  /* blocks: free ones behind the block get theirs in the same call */
+    ZONE_GAP_SHARE = 4,  /* of the number of pieces: gaps of so many blocks are filled */
 };
 
 /* ---- blocks that are gone, and blocks with metadata -------------------------------------------- */
@@ -56,9 +57,17 @@ static void zone_set_gone(struct zone *zone, uint32_t first, uint32_t n, bool go
                               memory_order_relaxed);
 }
 
+static int zone_meta_at(const struct zone *zone, uint32_t index)
+{
+    return index >= zone->first && index < zone->end && zone_has_meta(zone, index);
+}
+
 /* The same of their metadata: owners of objects read these bits without the lock. */
 static void zone_flip_meta(struct zone *zone, uint32_t first, uint32_t n)
 {
+    int more = 1 - zone_meta_at(zone, first - 1) - zone_meta_at(zone, first + n);
+
+    zone->meta_parts += (uint32_t)(zone_has_meta(zone, first) ? -more : more);
     for (uint32_t i = first; i < first + n; i++) {
         uint64_t *word = &zone->map[i / 64].meta;
         __atomic_store_n(word, *word ^ (uint64_t)1 << i % 64, __ATOMIC_RELAXED);
@@ -276,10 +285,29 @@ int zone_remap(struct zone *zone, uint32_t first, uint32_t n)
 
 /* ---- metadata ------------------------------------------------------------------------------- */
 
-static bool zone_lacks_meta(const struct zone *zone, uint32_t index)
+/* The blocks without metadata from `at` on, downwards or up, if there are some behind these and few of these. */
+static uint32_t zone_gap(const struct zone *zone, uint32_t at, int step)
 {
-    return index >= zone->first && index < zone->end && zone_owns(zone, index) &&
-           !zone_has_meta(zone, index);
+    for (uint32_t n = 0; n <= zone->meta_parts / ZONE_GAP_SHARE; n++, at += (uint32_t)step) {
+        if (at < zone->first || at >= zone->end || !zone_owns(zone, at))
+            return 0;
+        if (zone_has_meta(zone, at))
+            return n;
+    }
+    return 0;
+}
+
+/* The rest of the tail that a block came from, which is cut into slabs next, or some free blocks behind the block. */
+static uint32_t zone_meta_end(const struct zone *zone, uint32_t index)
+{
+    const struct zone_tail *tail = &zone->tail[ZONE_DENSE];
+    uint32_t end = index + 1;
+
+    while (end < zone->end && !zone_has_meta(zone, end) &&
+           ((end >= tail->next && end < tail->end) ||
+            (end < index + ZONE_META_STEP && zone_is_free(zone, end))))
+        end++;
+    return end;
 }
 
 static int zone_map_meta_of(struct zone *zone, uint32_t first, uint32_t end)
@@ -297,13 +325,8 @@ static int zone_map_meta_of(struct zone *zone, uint32_t first, uint32_t end)
 
 int zone_map_meta(struct zone *zone, uint32_t index)
 {
-    uint32_t first = index, end = index + 1;
-    int error;
+    uint32_t first = index - zone_gap(zone, index - 1, -1), end = zone_meta_end(zone, index);
+    int error = zone_map_meta_of(zone, first, end += zone_gap(zone, end, 1));
 
-    while (first % ZONE_META_GROUP != 0 && zone_lacks_meta(zone, first - 1))
-        first--;
-    while (end % ZONE_META_GROUP != 0 && zone_lacks_meta(zone, end))
-        end++;
-    error = zone_map_meta_of(zone, first, end);
     return error && end - first > 1 ? zone_map_meta_of(zone, index, index + 1) : error;
 }

@@ -85,7 +85,7 @@ uint64_t stat_read_sum(const struct stook_cache *cache, enum stat_event event)
     return sum;
 }
 
-void stat_close(struct stook_cache *cache, uint32_t reason, bool close)
+FIRST_TEXT void stat_close(struct stook_cache *cache, uint32_t reason, bool close)
 {
     uint32_t closed = atomic_load_explicit(&cache->closed, memory_order_relaxed);
 

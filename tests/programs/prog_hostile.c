@@ -82,7 +82,7 @@ int main(void)
             i % 4 == 0)
             stook_free_any(object[i]);
     find_entries();
-    while (entries > 300 && fgets(line, sizeof(line), stdin)) {
+    while (entries > 200 && fgets(line, sizeof(line), stdin)) {
         line[strcspn(line, "\n")] = '\0';
         for (unsigned i = 0; i < entries; i++) {
             child[i] = fork();
@@ -99,5 +99,5 @@ int main(void)
             (void)waitpid(child[i], NULL, 0);
         }
     }
-    return entries > 300 ? 0 : 1;
+    return entries > 200 ? 0 : 1;
 }

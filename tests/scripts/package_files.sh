@@ -18,7 +18,8 @@ if [ -d debian ] && [ -e "$STOOK_BUILD_DIR/lib/libstook-urcu.so" ]; then
     grep -q ': stook_alloc@STOOK_0.1 is missing' "$work/said" || fail "no symbol is new: $(cat "$work/said")"
 fi
 # Each library that the build looks for is known to the bill of materials.
-sed -n 's/.*pkg_check_modules([A-Z_]* IMPORTED_TARGET \([a-z0-9-]*\)).*/\1/p' CMakeLists.txt tools/CMakeLists.txt >"$work/modules"
+sed -n 's/.*pkg_check_modules([A-Z_]* IMPORTED_TARGET \([a-z0-9-]*\)).*/\1/p' CMakeLists.txt >"$work/modules"
+sed -n 's/^set(tool_[A-Z]* \([a-z0-9-]*\)).*/\1/p' tools/CMakeLists.txt >>"$work/modules"
 grep -qx ncursesw "$work/modules" || fail "no library is looked for: $(cat "$work/modules")"
 while read -r module; do
     grep -q "^    \"$module\": (" scripts/sbom.py || fail "scripts/sbom.py does not know $module"

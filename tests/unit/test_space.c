@@ -523,19 +523,10 @@ static int metadata_of_many_are_full(void *arg)
 
 /* ---- metadata ----------------------------------------------------------------------------------- */
 
-static uint32_t metadata_pieces(const struct zone *zone)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = zone->first; i < zone->end; i++)
-        n += zone_has_meta(zone, i) && (i == zone->first || !zone_has_meta(zone, i - 1));
-    return n;
-}
-
 /* Blocks that spans have used, here and there, hold slabs: their metadata are mapped in few pieces. */
 static int metadata_in_few_pieces(void *arg)
 {
-    enum { SPANS = 4096, PARTS_MOST = SPANS / 32 + 2 /* groups of 16 blocks */ };
+    enum { SPANS = 4096, PARTS_MOST = 182 /* the root of 8 * 4100 */ };
     static char *span[SPANS];
     struct zone *zone = &zone_all.zone[0];
     uint32_t most = 0;
@@ -545,7 +536,7 @@ static int metadata_in_few_pieces(void *arg)
     MUST(take_slab(true));
     for (unsigned i = 0; i < SPANS; i++)
         MUST((span[i] = take(1)) != NULL);
-    MUST(metadata_pieces(zone) == 1 && !is_mapped(pagemap_meta(pagemap_index(span[SPANS / 2]))));
+    MUST(zone->meta_parts == 1 && !is_mapped(pagemap_meta(pagemap_index(span[SPANS / 2]))));
     before = mappings(), mapped = window_mapped();
     for (unsigned stride = SPANS; stride >= 2; stride /= 2)
         for (unsigned i = stride / 2; i < SPANS; i += stride) {
@@ -556,7 +547,7 @@ static int metadata_in_few_pieces(void *arg)
             arena_free_run(span[i], BLOCK_PAGES);
             MUST(take_slab(true) == span[i]);
             MUST(zone_has_meta(zone, pagemap_index(span[i])));
-            most = metadata_pieces(zone) > most ? metadata_pieces(zone) : most;
+            most = zone->meta_parts > most ? zone->meta_parts : most;
             MUST(most <= PARTS_MOST && (i > stride || mappings() <= before + PARTS_MOST));
         }
     MUST(most > 60);
@@ -566,7 +557,7 @@ static int metadata_in_few_pieces(void *arg)
     for (unsigned i = 1; i < SPANS; i++)
         free_slab(span[i]);
     arena_trim();
-    MUST(zone->clean == 0 && metadata_pieces(zone) <= 2 && mappings() <= before + 8);
+    MUST(zone->clean == 0 && zone->meta_parts <= 2 && mappings() <= before + 8);
     MUST(!is_mapped(pagemap_meta(pagemap_index(span[SPANS / 2]))));
     check_all(NULL, 0);
     return 0;
