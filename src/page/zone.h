@@ -257,6 +257,8 @@ void zone_trim(struct zone *zone);
  * of neighbours in which something else lies as a whole.
  */
 int zone_remap(struct zone *zone, uint32_t first, uint32_t n);
+/* The same of one block that is gone, and of some behind it if these can be had, too. */
+int zone_remap_step(struct zone *zone, uint32_t first);
 /* Maps a block's metadata, with those of some beside it if these can be had, too: as window_map(). */
 int zone_map_meta(struct zone *zone, uint32_t index);
 

@@ -28,6 +28,7 @@
 enum {
     ZONE_KEEP_MIN = 32,  /* free blocks that stay mapped at least, */
     ZONE_KEEP_SHARE = 8, /* or this share of what is in use; blocks go beyond twice as many */
+    ZONE_STEP = 4,       /* of these, one in so many are mapped at a time */
     ZONE_HOLES = 128,    /* in the whole process; each is a mapping more, and one of metadata */
     ZONE_META_STEP = 8,  /* blocks: free ones behind the block get theirs in the same call */
     ZONE_GAP_SHARE = 4,  /* of the number of pieces: gaps of so many blocks are filled */
@@ -281,6 +282,16 @@ int zone_remap(struct zone *zone, uint32_t first, uint32_t n)
     for (uint32_t i = first; (run = zone_gone_run(zone, &i, end)) > 0; i += run)
         zone_renew(zone, i, run);
     return 0;
+}
+
+int zone_remap_step(struct zone *zone, uint32_t first)
+{
+    uint32_t end = first + zone_share(zone) / ZONE_STEP, n;
+    int error;
+
+    n = zone_gone_run(zone, &first, end < zone->end ? end : zone->end);
+    error = zone_remap(zone, first, n);
+    return error && error != EEXIST && n > 1 ? zone_remap(zone, first, 1) : error;
 }
 
 /* ---- metadata ------------------------------------------------------------------------------- */

@@ -52,7 +52,7 @@ static struct block *zone_clean(struct zone *zone, bool huge)
     int error = at < 0 ? EEXIST : 0;
 
     while (error == EEXIST && (at = zone_first_free(zone, huge, true)) >= 0)
-        error = zone_remap(zone, (uint32_t)at, 1);
+        error = zone_remap_step(zone, (uint32_t)at);
     return error ? NULL : zone_block((uint32_t)at);
 }
 
