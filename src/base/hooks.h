@@ -46,7 +46,7 @@ struct hooks_call {
     struct stook_cache *cache;
     unsigned flags;
     int node;
-    uint64_t where; /* the call (base/where.h); 0: the library's own, which nobody counts */
+    uint64_t where; /* the call (base/where.h); 0: the library's own, uncounted */
     uint32_t group; /* who pays */
     size_t n;
     void **objects;
@@ -75,7 +75,7 @@ struct hooks {
      * context. */
     bool (*due)(enum hooks_due what, void *span, size_t blocks);
 
-    /* The rest of an allocation or a free of a cache that is closed for accounting or for who watches it; the group
+    /* The rest of an allocation or a free of a cache that is closed: it is accounted or watched; the group
      * is HOOKS_GROUP from the core, which does not know.  Outside the context, with no lock.  NULL in the core
      * alone, where no cache is closed for these. */
     void *(*alloc)(struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group);

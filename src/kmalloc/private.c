@@ -226,7 +226,7 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uint64_t 
 }
 
 bool stook_private_freed(const struct stook_cache *cache, const void *object, const char *call,
-                         bool is_free)
+                         bool is_free, uint64_t mark)
 {
     const struct debug_finding finding = {.what = DEBUG_REALLOC_FREED,
                                           .done = DEBUG_REFUSED,
@@ -235,7 +235,8 @@ bool stook_private_freed(const struct stook_cache *cache, const void *object, co
                                           .at = object,
                                           .call = call};
 
-    if (!private_is_marked(cache)) /* its bytes are the user's, whatever they say */
+    /* Bytes of other caches' objects are the user's, and may be fewer than a mark lies behind. */
+    if (!private_is_marked(cache) || *stook_private_mark(object) != mark)
         return false;
     if (is_free)
         wrong_free(cache, object, DEBUG_DOUBLE_FREE);

@@ -95,9 +95,9 @@ static inline uint64_t *stook_private_mark(const void *object)
 {
     return (uint64_t *)(uintptr_t)object + 1;
 }
-/* A call is for an object that has the mark of those that are free: the report.  False: objects of its cache have no marks. */
+/* Whether the object has `mark`, which those that are free have: the report.  Objects of other caches have no marks. */
 STOOK_API bool stook_private_freed(const struct stook_cache *cache, const void *object,
-                                   const char *call, bool is_free);
+                                   const char *call, bool is_free, uint64_t mark);
 /* The same object is used for `size` bytes from now on: for traces and debug caches. */
 STOOK_API void stook_private_resized(void *object, size_t size);
 /* Whether the object of a cache is with its user, as far as its cache knows: with debug flags or a quarantine.  False: it

@@ -441,8 +441,7 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
 static bool class_is_freed(const struct stook_cache *cache, const void *object, const char *call,
                            bool is_free)
 {
-    return __builtin_expect(*stook_private_mark(object) == fast_marked(object), 0) &&
-           stook_private_freed(cache, object, call, is_free);
+    return stook_private_freed(cache, object, call, is_free, fast_marked(object));
 }
 
 void class_free_as(void *object, const char *call, enum stook_private_call as, size_t said)
