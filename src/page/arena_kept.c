@@ -62,11 +62,11 @@ void *arena_kept_take(int cpu, unsigned zone, size_t pages, bool nospin, size_t 
     struct arena_kept *row = kept_row(cpu, pages);
 
     for (unsigned i = 0; i < kept_places(pages); i++) {
-        uint64_t word = atomic_load_explicit(&row->run[i], memory_order_relaxed);
+        /* Pairs with the release of the thread that freed it: the run's zone is read before it is had. */
+        uint64_t word = atomic_load_explicit(&row->run[i], memory_order_acquire);
         size_t more = kept_pages(word) - pages; /* of fewer pages: a large number */
         if (word == 0 || more > pages / KEPT_NEAR || pagemap_zone(kept_run(word)) != zone)
             continue;
-        /* Pairs with the release of the thread that freed it. */
         if (!atomic_compare_exchange_strong_explicit(&row->run[i], &word, 0, memory_order_acquire,
                                                      memory_order_relaxed))
             continue;
@@ -118,7 +118,7 @@ size_t arena_kept(unsigned zone)
 
     for (unsigned i = 0; i <= KEPT_CPUS; i++)
         for (unsigned j = 0; j < KEPT_RUNS; j++) {
-            uint64_t word = atomic_load_explicit(&arena_kept_row[i].run[j], memory_order_relaxed);
+            uint64_t word = atomic_load_explicit(&arena_kept_row[i].run[j], memory_order_acquire);
             if (word != 0 && pagemap_zone(kept_run(word)) == zone)
                 pages += kept_pages(word);
         }
