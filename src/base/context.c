@@ -20,6 +20,6 @@ void context_run_deferred(void)
         if (atomic_load_explicit(&context->large, memory_order_relaxed))
             (void)hooks.due(HOOKS_DUE_LARGE, NULL, 0);
         if (atomic_load_explicit(&context->rcu, memory_order_relaxed))
-            hooks_rcu()(HOOKS_RCU_SETTLE, NULL, NULL);
+            hooks_rcu()(HOOKS_RCU_FLUSH, NULL, NULL);
     }
 }

@@ -19,8 +19,8 @@ static inline bool grow_is_sized(size_t size)
     return size >= sizeof(size_t) && size % sizeof(size_t) == 0 && size <= GROW_MAX;
 }
 
-/* Arguments, of which `known` bytes are known: what the caller does not have is 0.  False if its size
- * is no structure's, or something is set that is not known. */
+/* Arguments, of which `known` bytes are known: members that the caller does not have are 0.  False if its
+ * size is no structure's, or something is set that is not known. */
 static inline bool grow_read(void *to, size_t known, const void *from)
 {
     size_t size;

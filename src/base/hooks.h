@@ -6,10 +6,9 @@
  * through one of these pointers, and through no other variable: scripts/check-layers.py fails on a call
  * that names a function above its caller.
  *
- * `hooks` is a constant.  Two files define it: face/hooks.c for the library (and, compiled with STOOK_SIM, for the
- * composition with simulated machines), face/alone.c for the core (base to cache) on its own, where only the calls
- * within the core are set.  The caller tests for NULL
- * where the comment says so.
+ * `hooks` is a constant, which each composition defines.  The whole library is face/hooks.c, which STOOK_SIM compiles
+ * for simulated machines.  face/lean.c watches nothing, and face/alone.c is the core (base to cache) on its own.
+ * In the core only the calls within it are set.  The caller tests for NULL where the comment says so.
  */
 #ifndef STOOK_BASE_HOOKS_H
 #define STOOK_BASE_HOOKS_H
@@ -47,7 +46,7 @@ struct hooks_call {
     unsigned flags;
     int node;
     uint64_t where; /* the call (base/where.h); 0: the library's own, uncounted */
-    uint32_t group; /* who pays */
+    uint32_t group; /* the group that pays */
     size_t n;
     void **objects;
 };
@@ -85,14 +84,14 @@ struct hooks {
      * back become so. */
     void (*free_more)(struct stook_cache *cache, void **objects, size_t n);
 
-    /* What was found wrong (base/finding.h); returns if the program goes on.  Any context; locks may be held.
+    /* A finding (base/finding.h); returns if the program goes on.  Any context; locks may be held.
      * NULL: the core says one line, and aborts. */
     bool (*report)(const struct debug_finding *finding);
 
     /* A cache is about to be made: the flags that it gets, and, if `request` is not NULL, what these want of its
      * slabs.  Under the cache list's lock.  NULL: those that were asked for. */
     uint32_t (*cache_plan)(const char *name, uint32_t flags, struct layout_request *request);
-    /* Within the context; with no lock but for HOOKS_CACHE_MADE.  NULL: nothing. */
+    /* Within the context; with no lock except in HOOKS_CACHE_MADE.  NULL: nothing. */
     void *(*cache)(struct stook_cache *cache, enum hooks_cache what);
     /* A slab of a watched cache, or one with the column of tags, that no other thread can find: when it is made and
      * when it goes, and none of its objects is in use.  Within the context; barn and node locks are not held.
@@ -109,10 +108,10 @@ extern const struct hooks hooks __attribute__((visibility("hidden")));
 
 /* What RCU is called for (reserve/rcu.c); within the context, with no lock. */
 enum hooks_rcu {
-    HOOKS_RCU_SETTLE, /* full rcu sheaves that a handler left are handed over */
-    HOOKS_RCU_PUSH,   /* what waits in CPUs' rcu sheaves is handed over */
-    HOOKS_RCU_WAIT,   /* … and has come back: the context may be left meanwhile, as by the next */
-    HOOKS_RCU_SLABS,  /* slabs of a type-stable cache have gone */
+    HOOKS_RCU_FLUSH, /* full rcu sheaves that a handler left are handed over */
+    HOOKS_RCU_PUSH,  /* what waits in CPUs' rcu sheaves is handed over */
+    HOOKS_RCU_WAIT,  /* … and has come back: the context may be left meanwhile, as by the next */
+    HOOKS_RCU_SLABS, /* slabs of a type-stable cache have gone */
     HOOKS_RCU_SLAB, /* such a slab goes when its readers have gone; its link is the callee's meanwhile */
 };
 

@@ -2,9 +2,9 @@
 /*
  * probe.h - places where a tracer may look in: USDT probes (sys/sdt.h).
  *
- * A probe is one nop where it stands, and a note in the ELF file that says where that is and in which registers or
- * memory its arguments lie.  bpftrace, perf and SystemTap put a breakpoint in the nop's place.  There is no semaphore:
- * nothing is tested.  So an argument must be a value that the code has at hand.  Probes stand in slow paths alone.
+ * A probe is one nop where it stands, and a note in the ELF file.  The note says where the nop is and in which
+ * registers or memory its arguments lie.  bpftrace, perf and SystemTap put a breakpoint in the nop's
+ * place.  There is no semaphore: nothing is tested.  So an argument must be a value that the code has at hand.  Probes stand in slow paths alone.
  *
  * The provider is `stook`; docs/probes.md lists the probes.  Without sys/sdt.h (STOOK_PROBES 0) there are none.
  */

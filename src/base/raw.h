@@ -2,11 +2,11 @@
 /*
  * raw.h - system calls without libc's functions.
  *
- * A preloaded library or the program may define any function of libc, and allocate or take a lock in it; and some
+ * A preloaded library or the program may define any function of libc, and allocate or take a lock in it.  Some
  * are points of cancellation: a thread that ended there would leave locks held and slots closed.  So src/ calls
  * those alone that tests/support/libc_calls.def lists, each with the reason.
  *
- * What raw_call() returns and how it sets errno is as in libc.  raw_result() leaves errno, and returns the negative
+ * raw_call() returns and sets errno as libc does.  raw_result() leaves errno, and returns the negative
  * number of an error.
  */
 #ifndef STOOK_BASE_RAW_H

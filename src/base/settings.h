@@ -4,11 +4,11 @@
  *
  * The environment is read once, in one pass, before the library takes its first memory; the first call
  * of any function below does it, and init calls settings_start() first of all.  Each value is checked by
- * its type.  One that is refused is named in a warning on stderr, and its default is used.
+ * its type.  A warning on stderr names a value that is refused, and the default is used.
  * A process with raised privileges (AT_SECURE) uses all defaults and says nothing.
  *
- * Nothing here takes memory or a lock.  What an API changes later (stook_cached_bytes_set_max()) is kept
- * where it is used, not here.
+ * Nothing here takes memory or a lock.  A value that an API changes later (stook_cached_bytes_set_max()) is
+ * kept where it is used, not here.
  */
 #ifndef STOOK_BASE_SETTINGS_H
 #define STOOK_BASE_SETTINGS_H
@@ -71,7 +71,7 @@ void settings_start(void);
 size_t setting_number(enum setting_id id);
 
 /*
- * What the variable has, refused or not; NULL where it is not set.  The text is the environment's own, which
+ * The variable's text, refused or not; NULL where it is not set.  The text is the environment's own, which
  * the program may overwrite: constructors copy what they need later.
  */
 const char *setting_written(enum setting_id id);

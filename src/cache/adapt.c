@@ -267,7 +267,7 @@ static struct stook_cache *adapt_next(const struct stook_cache *own, bool near)
     return NULL;
 }
 
-void adapt_look(const struct stook_cache *own, bool near)
+void adapt_scan(const struct stook_cache *own, bool near)
 {
     struct stook_cache *cache;
     struct pin pin;

@@ -4,7 +4,7 @@
  * caches may hold.
  *
  * The mechanism below (sheaf/) reads what this wrote into struct policy, and leaves a verdict there.
- * The policy acts after a call: adapt_heed() once the call has left the library, with no slot closed
+ * The policy acts after a call: adapt_act_on_verdict() once the call has left the library, with no slot closed
  * and no lock held, and without asking the kernel for anything but memory; upkeep (upkeep.h) for what
  * takes other CPUs' sheaves.
  *
@@ -43,7 +43,7 @@ void adapt_act(struct stook_cache *cache);
 
 /* At the end of a call's slow path, outside the context.  `within`: it interrupted the library, or may
  * not wait for a lock; a later call acts then. */
-static inline void adapt_heed(struct stook_cache *cache, bool within)
+static inline void adapt_act_on_verdict(struct stook_cache *cache, bool within)
 {
     if (__builtin_expect(__atomic_load_n(&cache->policy.verdict, __ATOMIC_RELAXED) != BARN_CONTENT,
                          0) &&
@@ -56,6 +56,6 @@ static inline void adapt_heed(struct stook_cache *cache, bool within)
  * and is shrunk.  If it fell by itself, its larger sheaves are taken from the CPUs.  `near`: makes no system
  * call, and CPUs keep their sheaves.
  */
-void adapt_look(const struct stook_cache *own, bool near);
+void adapt_scan(const struct stook_cache *own, bool near);
 
 #endif

@@ -134,7 +134,7 @@ static __attribute__((noinline, cold)) void bulk_free_slow(struct stook_cache *c
     for (size_t i = 0; i < n; i += BULK_CHUNK)
         slot_free(cache, objects + i, n - i < BULK_CHUNK ? (uint32_t)(n - i) : BULK_CHUNK, nested);
     context_leave();
-    adapt_heed(cache, nested);
+    adapt_act_on_verdict(cache, nested);
 }
 
 __attribute__((aligned(64))) void stook_free_bulk(struct stook_cache *cache, size_t n,

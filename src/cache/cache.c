@@ -79,7 +79,7 @@ static unsigned cache_min_partial(const struct stook_cache *cache)
     return slabs > CACHE_EMPTY_SLABS ? CACHE_EMPTY_SLABS : slabs < 1 ? 1 : (unsigned)slabs;
 }
 
-/* A free number in the table; slot 0 belongs to nobody.  Under the list's lock. */
+/* A free number in the table; slot 0 is no cache's.  Under the list's lock. */
 static unsigned cache_find_index(void)
 {
     for (unsigned i = 1; i < STOOK_CACHES_MAX; i++)

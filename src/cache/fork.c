@@ -2,24 +2,23 @@
 /*
  * fork.c - a child inherits no closed slot and no held lock.
  *
- * prepare takes the lock of stdio's streams (below), then the list of caches, the areas, every slot, then
- * all other locks in rank order;
- * parent and child let go in reverse, the child by making the locks anew.  Slots are waited for some
+ * prepare takes the lock of stdio's streams (below), the list of caches, the areas and every slot, then all
+ * other locks in rank order.  The parent lets go in reverse, and so does the child, by making the locks anew.  Slots are waited for some
  * milliseconds: their owners wait for nothing while they have one closed, but they may have died with it,
  * or not get a CPU from the threads that do.  A slot that stays closed then has no sheaves in the child.
  *
- * Threads that allocate or free meanwhile do not wait for these locks (lock_enter()): what they leave is
- * settled when the last lock is dropped.
+ * Threads that allocate or free meanwhile do not wait for these locks (lock_enter()).  Their list work is
+ * left, and done when the last lock is dropped.
  *
  * Between prepare and its end other people's atfork handlers may allocate and free: slots are
  * closed, so they go to the slabs, and the locks there are this thread's (context_holds_all()).
  *
- * A process of one thread takes nothing: the thread that forks holds nothing here, and what it
- * would write to is a page to copy for each write, in the parent and again in the child.  Threads that
+ * A process of one thread takes nothing: the thread that forks holds nothing here, and each page that
+ * it wrote to would be copied, in the parent and again in the child.  Threads that
  * died before may have left slots closed: the slow path passes those by, and the child opens them.
  *
- * A fork from a handler that interrupted this library on the same thread takes nothing (it could
- * wait for itself): the thread goes on in the child and finishes what it was in the middle of.
+ * A fork from a handler that interrupted this library on the same thread takes nothing, since it could
+ * wait for itself.  The thread goes on in the child and finishes the call that was interrupted.
  */
 #include "base/context.h"
 #include "base/hooks.h"
@@ -122,9 +121,9 @@ static void fork_forget(void)
 }
 
 /* After the last lock: what other threads could not finish meanwhile. */
-static void fork_settle(void)
+static void fork_drain_left(void)
 {
-    node_settle_deferred();
+    node_drain_deferred();
     arena_free_left();
 }
 
@@ -166,7 +165,7 @@ LOCK_UNCHECKED void fork_parent(void)
         context->fork = FORK_NONE;
         context->ranks = 0;
         lock_end_fork();
-        fork_settle();
+        fork_drain_left();
         fork_streams(_IO_list_unlock);
     }
     context_leave();
@@ -190,7 +189,7 @@ void fork_child(void)
         lock_init(&cache_list.lock);
         context->ranks = 0;
         lock_child();
-        fork_settle();
+        fork_drain_left();
         fork_forget();
         fork_streams(_IO_list_resetlock); /* which glibc has made anew, if it took it */
     } else if (context->depth == 1 && once_is_done(&init_state)) { /* alone */

@@ -19,7 +19,7 @@ __attribute__((noinline, cold)) void free_slow(struct stook_cache *cache, void *
 
     slot_free(cache, &object, 1, nested);
     context_leave();
-    adapt_heed(cache, nested);
+    adapt_act_on_verdict(cache, nested);
 }
 
 bool free_checks(const struct stook_cache *cache, const void *object)

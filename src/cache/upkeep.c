@@ -26,7 +26,7 @@ void upkeep_do(const struct stook_cache *cache)
     if (due & CONTEXT_DUE_SCAN)
         (void)hooks.due(HOOKS_DUE_SCAN, NULL, 0);
     if (due & CONTEXT_DUE_CAPACITY)
-        adapt_look(cache, near);
+        adapt_scan(cache, near);
     context_leave();
     lock_end_blocking();
     errno = saved;

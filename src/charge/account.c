@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * account.c - the columns of slabs and the notes of large objects, which say who is charged (account.h).  Groups are in group_charge.c, call sites in site/tag.c, the inlined path of one object in straight.h.
+ * account.c - the columns of slabs and the notes of large objects, which say who is charged (account.h).  Groups are in group_charge.c, call sites in site/tag.c, the inlined path of one object in account_fast.h.
  *
  * Calls on arrays find each slab's columns once for all neighbouring objects of that slab, and charge or count
  * neighbours of one group or tag by one call (struct account_run).
  */
 #include "charge/account.h"
 
-#include "charge/straight.h"
+#include "charge/account_fast.h"
 #include "base/context.h"
 #include "base/placed.h"
 #include "base/report.h"
@@ -35,7 +35,7 @@ static uint32_t account_charge(const struct layout *layout)
 
 /* The distance from an object to its element, if the elements lie within the strides and slabs of both orders have the
  * same distance.  Else 0. */
-static uint32_t account_beside(const struct layout *layout, enum layout_which which)
+static uint32_t account_distance(const struct layout *layout, enum layout_which which)
 {
     const struct layout_column *column = &layout->column[0][which],
                                *min = &layout->column[1][which];
@@ -68,7 +68,7 @@ FIRST_TEXT void account_cache_made(struct stook_cache *cache)
     account->span = ((uint32_t)PAGE_SIZE << layout->order) - 1;
     for (int which = LAYOUT_GROUP; which <= LAYOUT_TAG; which++) {
         const struct layout_column *column = &layout->column[0][which];
-        account->beside[which] = account_beside(layout, (enum layout_which)which);
+        account->distance[which] = account_distance(layout, (enum layout_which)which);
         account->outside[which] = column->outside ? column->offset : 0;
     }
     if (!(cache->flags & CACHE_INTERNAL))
@@ -112,7 +112,7 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
         }
     }
     if ((parts & ACCOUNT_TAG) && where)
-        account->tag = straight_tag(where);
+        account->tag = account_call_tag(where);
     return true;
 }
 
@@ -214,7 +214,7 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
 
     if (!(cache_parts(cache) & ACCOUNT_TAG) || !column)
         return;
-    tag = straight_tag(where);
+    tag = account_call_tag(where);
     account_write_tag(cache, object, column, tag);
     tag_count_alloc(tag, 1, cache->account.charge);
 }
@@ -375,8 +375,8 @@ bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
 
     if (owner && !group_charge(&owner, size, flags, account_nested()))
         return false;
-    note = (struct large_note){.owner = owner,
-                               .tag = account_large_counted() && where ? straight_tag(where) : 0};
+    note = (struct large_note){
+        .owner = owner, .tag = account_large_counted() && where ? account_call_tag(where) : 0};
     if ((note.owner || note.tag) && !large_set_note(object, note)) {
         if (owner)
             group_uncharge(owner, size);

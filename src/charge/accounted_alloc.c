@@ -5,7 +5,7 @@
  */
 #include "charge/accounted.h"
 
-#include "charge/straight.h"
+#include "charge/account_fast.h"
 #include "percpu/percpu.h"
 #include "slab/stat.h"
 
@@ -70,7 +70,7 @@ static __attribute__((noinline)) void *accounted_stamp(struct stook_cache *cache
     struct account account = {.group = owner, .tag = 0};
 
     if (where && (cache_parts(cache) & ACCOUNT_TAG))
-        account.tag = straight_tag(where);
+        account.tag = account_call_tag(where);
     account_end(cache, &account, &object, 1, 1);
     return object;
 }
@@ -86,41 +86,42 @@ static __attribute__((noinline, cold)) void *accounted_count(struct stook_cache 
 /*
  * A charge, an object and a count, a section each.  What is in the way goes to accounted_rest() while
  * there is no object, then to accounted_stamp(): by calls that stand last, so that nothing is saved
- * across them.  `way` is a constant, and the flags are those of the fast path.
+ * across them.  `parts` is a constant, and the flags are those of the fast path.
  */
-static inline __attribute__((always_inline)) void *accounted_straight(
-    struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group, const uint32_t way)
+ACCOUNT_INLINE void *accounted_fast(struct stook_cache *cache, unsigned flags, uint64_t where,
+                                    uint32_t group, const uint32_t parts)
 {
     uint32_t owner = 0, tag = 0;
     intptr_t rseq = percpu.rseq_offset;
-    struct straight at;
+    struct account_elements at;
     void *object;
 
-    if (way & ACCOUNT_GROUP) {
-        bool entered = straight_owners(way) && __builtin_expect(group == ACCOUNT_CURRENT, 1);
+    if (parts & ACCOUNT_GROUP) {
+        bool entered = account_has_owners(parts) && __builtin_expect(group == ACCOUNT_CURRENT, 1);
         char *stock;
-        owner = entered                ? group_thread.lineage[0]
-                : straight_owners(way) ? group
-                                       : cache->account.owner;
+        owner = entered                     ? group_thread.lineage[0]
+                : account_has_owners(parts) ? group
+                                            : cache->account.owner;
         stock = entered ? group_thread.stock : group_stock_row(owner);
         if (__builtin_expect(owner == 0, 0) || __builtin_expect(group == ACCOUNT_NOBODY, 0) ||
-            __builtin_expect(!straight_take(way, stock, rseq, owner, cache->account.charge), 0))
+            __builtin_expect(!fast_take(parts, stock, rseq, owner, cache->account.charge), 0))
             return accounted_rest(cache, flags, where, group);
     }
     if (__builtin_expect(!stook_rseq_pop(cache->own, rseq, &object), 0))
         return accounted_refill(cache, flags, where, group, owner);
     /* No slab that has room for tags: there is nothing to write. */
-    if (!straight_owners(way) && atomic_load_explicit(&cache->tagged, memory_order_relaxed) == 0)
+    if (!account_has_owners(parts) &&
+        atomic_load_explicit(&cache->tagged, memory_order_relaxed) == 0)
         return object;
-    if (straight_tags(way))
-        tag = straight_site(where);
-    if ((straight_tags(way) && __builtin_expect(tag == 0, 0)) ||
-        __builtin_expect(!straight_find(cache, object, way, &at), 0) ||
-        (straight_tags(way) && __builtin_expect(*at.tag != 0, 0)))
+    if (account_has_tags(parts))
+        tag = account_site_tag(where);
+    if ((account_has_tags(parts) && __builtin_expect(tag == 0, 0)) ||
+        __builtin_expect(!account_find_elements(cache, object, parts, &at), 0) ||
+        (account_has_tags(parts) && __builtin_expect(*at.tag != 0, 0)))
         return accounted_stamp(cache, object, owner, where);
-    if (straight_owners(way))
+    if (account_has_owners(parts))
         *at.owner = owner ^ column_mask(cache, object);
-    if (!straight_tags(way))
+    if (!account_has_tags(parts))
         return object;
     *at.tag = tag ^ column_mask(cache, object);
     if (__builtin_expect(!tag_count_section(tag, &cache->account.one, true, rseq), 0))
@@ -129,34 +130,34 @@ static inline __attribute__((always_inline)) void *accounted_straight(
 }
 
 /* Functions of their own, so that none saves the registers that another one needs. */
-#define ACCOUNTED_WAY(name, way)                                                                   \
+#define ACCOUNTED_FAST(name, parts)                                                                \
     static __attribute__((noinline)) void *accounted_##name(                                       \
         struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group)                 \
     {                                                                                              \
-        return accounted_straight(cache, flags, where, group, way);                                \
+        return accounted_fast(cache, flags, where, group, parts);                                  \
     }
-ACCOUNTED_WAY(group, ACCOUNT_GROUP)
-ACCOUNTED_WAY(tag, ACCOUNT_TAG)
-ACCOUNTED_WAY(both, ACCOUNT_BOTH)
-ACCOUNTED_WAY(owner, ACCOUNT_GROUP | ACCOUNT_OWNER)
-ACCOUNTED_WAY(owner_tag, ACCOUNT_BOTH | ACCOUNT_OWNER)
+ACCOUNTED_FAST(group, ACCOUNT_GROUP)
+ACCOUNTED_FAST(tag, ACCOUNT_TAG)
+ACCOUNTED_FAST(both, ACCOUNT_BOTH)
+ACCOUNTED_FAST(owner, ACCOUNT_GROUP | ACCOUNT_OWNER)
+ACCOUNTED_FAST(owner_tag, ACCOUNT_BOTH | ACCOUNT_OWNER)
 
 __attribute__((noinline, aligned(64))) void *accounted_alloc(struct stook_cache *cache,
                                                              unsigned flags, uint64_t where,
                                                              uint32_t group)
 {
-    uint32_t way = atomic_load_explicit(&cache->way, memory_order_relaxed);
+    uint32_t parts = atomic_load_explicit(&cache->fast_parts, memory_order_relaxed);
 
     if (alloc_is_fast(flags)) {
-        if (way == ACCOUNT_GROUP)
+        if (parts == ACCOUNT_GROUP)
             return accounted_group(cache, flags, where, group);
-        if (way == ACCOUNT_TAG)
+        if (parts == ACCOUNT_TAG)
             return accounted_tag(cache, flags, where, group);
-        if (way == ACCOUNT_BOTH)
+        if (parts == ACCOUNT_BOTH)
             return accounted_both(cache, flags, where, group);
-        if ((way & ACCOUNT_OWNER) && (way & ACCOUNT_TAG))
+        if ((parts & ACCOUNT_OWNER) && (parts & ACCOUNT_TAG))
             return accounted_owner_tag(cache, flags, where, group);
-        if (way & ACCOUNT_OWNER)
+        if (parts & ACCOUNT_OWNER)
             return accounted_owner(cache, flags, where, group);
     }
     if (!cache_hooks(cache))

@@ -4,7 +4,7 @@
  */
 #include "charge/accounted.h"
 
-#include "charge/straight.h"
+#include "charge/account_fast.h"
 #include "percpu/percpu.h"
 #include "slab/stat.h"
 
@@ -46,62 +46,60 @@ static __attribute__((noinline, cold)) void accounted_count(uint32_t charge, uin
 
 /* The fast path, in the opposite order of accounted_alloc.c: the object is freed first, and then its charge is
  * returned.  Until the sheaf has the object, no counter has changed. */
-static inline __attribute__((always_inline)) void accounted_straight(struct stook_cache *cache,
-                                                                     void *object,
-                                                                     const uint32_t way)
+ACCOUNT_INLINE void accounted_fast(struct stook_cache *cache, void *object, const uint32_t parts)
 {
-    uint32_t owner = straight_owners(way) ? 0 : cache->account.owner, tag = 0;
+    uint32_t owner = account_has_owners(parts) ? 0 : cache->account.owner, tag = 0;
     intptr_t rseq = percpu.rseq_offset;
-    struct straight at;
+    struct account_elements at;
 
     if (__builtin_expect(!pagemap_covers(object), 0) ||
         __builtin_expect(pagemap_cache(*pagemap_at(object)) != cache->index, 0) ||
-        __builtin_expect(!straight_find(cache, object, way, &at), 0) ||
-        (!at.owner && !at.tag && __builtin_expect(!straight_starts(cache, object), 0)) ||
+        __builtin_expect(!account_find_elements(cache, object, parts, &at), 0) ||
+        (!at.owner && !at.tag && __builtin_expect(!account_is_object_start(cache, object), 0)) ||
         (at.owner && __builtin_expect(!column_decode(cache, object, *at.owner, &owner), 0)) ||
         (at.tag && __builtin_expect(!column_decode(cache, object, *at.tag, &tag), 0))) {
         accounted_free_rest(cache, object);
         return;
     }
-    if (straight_owners(way))
+    if (account_has_owners(parts))
         *at.owner = 0;
-    if (straight_tags(way))
+    if (account_has_tags(parts))
         *at.tag = 0;
     if (__builtin_expect(!stook_rseq_push(cache->own, rseq, object), 0))
         accounted_full(cache, object, owner, tag);
-    else if ((way & ACCOUNT_GROUP) &&
-             __builtin_expect(!straight_give(way, rseq, owner, cache->account.charge), 0))
+    else if ((parts & ACCOUNT_GROUP) &&
+             __builtin_expect(!fast_put(parts, rseq, owner, cache->account.charge), 0))
         accounted_owe(cache->account.charge, owner, tag);
-    else if (straight_tags(way) &&
+    else if (account_has_tags(parts) &&
              __builtin_expect(!tag_count_section(tag, &cache->account.one, false, rseq), 0))
         accounted_count(cache->account.charge, tag);
 }
 
-#define ACCOUNTED_WAY(name, way)                                                                   \
+#define ACCOUNTED_FAST(name, parts)                                                                \
     static                                                                                         \
         __attribute__((noinline)) void accounted_##name(struct stook_cache *cache, void *object)   \
     {                                                                                              \
-        accounted_straight(cache, object, way);                                                    \
+        accounted_fast(cache, object, parts);                                                      \
     }
-ACCOUNTED_WAY(group, ACCOUNT_GROUP)
-ACCOUNTED_WAY(tag, ACCOUNT_TAG)
-ACCOUNTED_WAY(both, ACCOUNT_BOTH)
-ACCOUNTED_WAY(owner, ACCOUNT_GROUP | ACCOUNT_OWNER)
-ACCOUNTED_WAY(owner_tag, ACCOUNT_BOTH | ACCOUNT_OWNER)
+ACCOUNTED_FAST(group, ACCOUNT_GROUP)
+ACCOUNTED_FAST(tag, ACCOUNT_TAG)
+ACCOUNTED_FAST(both, ACCOUNT_BOTH)
+ACCOUNTED_FAST(owner, ACCOUNT_GROUP | ACCOUNT_OWNER)
+ACCOUNTED_FAST(owner_tag, ACCOUNT_BOTH | ACCOUNT_OWNER)
 
 __attribute__((noinline, aligned(64))) void accounted_free(struct stook_cache *cache, void *object)
 {
-    uint32_t way = atomic_load_explicit(&cache->way, memory_order_relaxed);
+    uint32_t parts = atomic_load_explicit(&cache->fast_parts, memory_order_relaxed);
 
-    if (way == ACCOUNT_GROUP)
+    if (parts == ACCOUNT_GROUP)
         accounted_group(cache, object);
-    else if (way == ACCOUNT_TAG)
+    else if (parts == ACCOUNT_TAG)
         accounted_tag(cache, object);
-    else if (way == ACCOUNT_BOTH)
+    else if (parts == ACCOUNT_BOTH)
         accounted_both(cache, object);
-    else if ((way & ACCOUNT_OWNER) && (way & ACCOUNT_TAG))
+    else if ((parts & ACCOUNT_OWNER) && (parts & ACCOUNT_TAG))
         accounted_owner_tag(cache, object);
-    else if (way & ACCOUNT_OWNER)
+    else if (parts & ACCOUNT_OWNER)
         accounted_owner(cache, object);
     else
         accounted_free_rest(cache, object);

@@ -192,7 +192,7 @@ static int group_unmake_locked(uint32_t number)
         parent->children--;
     group_charge_drain(group);
     group->state = GROUP_ZOMBIE;
-    group_charge_settle(group);
+    group_release_zombie(group);
     return 0;
 }
 

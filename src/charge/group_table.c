@@ -96,7 +96,7 @@ void group_charge_add(struct group *group, uint64_t bytes)
         group->charged += bytes;
 }
 
-void group_charge_settle(struct group *group)
+void group_release_zombie(struct group *group)
 {
     if (group->state != GROUP_ZOMBIE || group->open)
         return;
@@ -115,7 +115,7 @@ void group_charge_sub(struct group *group, uint64_t bytes)
         group->charged -= bytes;
         if (group->charged <= group->soft)
             group->soft_armed = true;
-        group_charge_settle(group);
+        group_release_zombie(group);
     }
 }
 

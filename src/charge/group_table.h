@@ -128,7 +128,7 @@ void group_charge_sub(struct group *group, uint64_t bytes);
 bool group_charge_slow(uint32_t *number, size_t bytes, unsigned flags, bool nested);
 void group_charge_return(uint32_t number, size_t bytes);
 /* Frees the place of a zombie that has no stocks and no charges any more. */
-void group_charge_settle(struct group *group);
+void group_release_zombie(struct group *group);
 /* Collects the bytes that were returned without the lock so far. */
 void group_charge_collect(void);
 /* Closes the stocks of a group and of all below. */

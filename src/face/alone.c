@@ -22,7 +22,7 @@ static bool alone_due(enum hooks_due what, void *span, size_t blocks)
 {
     (void)span, (void)blocks;
     if (what == HOOKS_DUE_SLABS)
-        node_settle_deferred();
+        node_drain_deferred();
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * callbacks.h - what programs have called when memory is short (stook/reclaim.h), and cache/reclaim.c
- * has given back what the library itself held.
+ * callbacks.h - calls the functions that programs have set for when memory is short (stook/reclaim.h), after
+ * cache/reclaim.c has given back the memory that the library itself held.
  */
 #ifndef STOOK_FACE_CALLBACKS_H
 #define STOOK_FACE_CALLBACKS_H

@@ -4,7 +4,7 @@
  * CPU any more, the CPU's objects go back; and the tables of the topology follow the machine.
  *
  * The kernel does not notify a process whose cpuset was cut.  So the library scans, without a clock and without a
- * thread of its own.  Every PERCPU_LOOK-th allocation on a CPU that finds its main sheaf empty makes a scan due
+ * thread of its own.  Every PERCPU_SCAN-th allocation on a CPU that finds its main sheaf empty makes a scan due
  * (slot_tick).  An allocation that may wait makes the scan, if its cache is not malloc's, outside all locks
  * (upkeep.h).  Usually a scan is one system call: if this thread may run on every CPU that the process has
  * used, the process can have left none.  Otherwise it asks for the CPUs of all threads.  It does so more often
@@ -45,7 +45,7 @@ enum {
 
 static struct hotplug {
     struct lock busy; /* without a rank: all of this is the holder's */
-    unsigned looks, wait;
+    unsigned scans, wait;
     uint64_t memory; /* nodes with memory, as the arena knows them; 0: still those of the start */
     uint64_t idle;   /* nodes where, and near which, no thread may run: their barns hold nothing */
     struct stook_cache *cache[STOOK_CACHES_MAX];
@@ -186,7 +186,7 @@ static bool hotplug_retire_barn(struct stook_cache *cache, unsigned node)
 }
 
 /* The barns of nodes where, and near which, no thread may run any more. */
-static void hotplug_settle_barns(const uint64_t cpus[AFFINITY_WORDS])
+static void hotplug_retire_barns(const uint64_t cpus[AFFINITY_WORDS])
 {
     uint64_t live = 0;
 
@@ -207,7 +207,7 @@ static bool hotplug_shrink_node(struct stook_cache *cache, unsigned node)
 }
 
 /* After the tables: nothing is kept of a node whose memory went, but objects that are in use. */
-static void hotplug_settle_memory(void)
+static void hotplug_apply_memory(void)
 {
     uint64_t now = topology.memory_nodes, changed = now ^ hotplug.memory;
 
@@ -221,7 +221,7 @@ static void hotplug_settle_memory(void)
     }
 }
 
-/* ---- looking -------------------------------------------------------------------------------- */
+/* ---- scanning ------------------------------------------------------------------------------- */
 
 /* Whether this thread's CPUs are other ones than at its last scan. */
 static bool hotplug_has_moved(const uint64_t cpus[AFFINITY_WORDS])
@@ -235,7 +235,7 @@ static bool hotplug_has_moved(const uint64_t cpus[AFFINITY_WORDS])
 }
 
 /* True: there is more to do soon. */
-static bool hotplug_look_at_cpus(void)
+static bool hotplug_scan_cpus(void)
 {
     uint64_t used[AFFINITY_WORDS], cpus[AFFINITY_WORDS];
     unsigned threads, left = 0, done = 0;
@@ -260,7 +260,7 @@ static bool hotplug_look_at_cpus(void)
         return true;
     }
     if (done > 0 && topology.nodes > 1)
-        hotplug_settle_barns(cpus);
+        hotplug_retire_barns(cpus);
     return false;
 }
 
@@ -270,14 +270,14 @@ void hotplug_scan(void)
 
     if (!hotplug_enter(false))
         return;
-    hotplug.looks++;
+    hotplug.scans++;
     strange = atomic_exchange_explicit(&percpu.strange, false, memory_order_relaxed);
-    if (strange || (topology.nodes > 1 && hotplug.looks % HOTPLUG_REREAD == 0)) {
+    if (strange || (topology.nodes > 1 && hotplug.scans % HOTPLUG_REREAD == 0)) {
         (void)topology_reread();
-        hotplug_settle_memory();
+        hotplug_apply_memory();
     }
-    more = hotplug_look_at_cpus();
-    atomic_store_explicit(&percpu.look_every, more ? PERCPU_LOOK_SOON : PERCPU_LOOK,
+    more = hotplug_scan_cpus();
+    atomic_store_explicit(&percpu.scan_every, more ? PERCPU_SCAN_SOON : PERCPU_SCAN,
                           memory_order_relaxed);
     hotplug_leave();
 }
@@ -315,7 +315,7 @@ static unsigned hotplug_leave_cpus(const uint64_t cpus[AFFINITY_WORDS])
         left += use == PERCPU_USED;
     }
     if (topology.nodes > 1)
-        hotplug_settle_barns(cpus);
+        hotplug_retire_barns(cpus);
     return left;
 }
 
@@ -331,7 +331,7 @@ int stook_topology_update(unsigned *changes)
     }
     context_enter();
     changed = topology_reread();
-    hotplug_settle_memory();
+    hotplug_apply_memory();
     if (topology.simulated || affinity_process(cpus, NULL, UINT_MAX - 1) == 0)
         for (unsigned i = 0; i < AFFINITY_WORDS; i++)
             cpus[i] = topology.online_cpus[i];

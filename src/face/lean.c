@@ -76,10 +76,10 @@ static bool lean_due(enum hooks_due what, void *span, size_t blocks)
 {
     switch (what) {
     case HOOKS_DUE_SLABS:
-        node_settle_deferred();
+        node_drain_deferred();
         break;
     case HOOKS_DUE_LARGE:
-        large_settle();
+        large_drain_deferred();
         break;
     case HOOKS_DUE_SCAN:
         hotplug_scan();

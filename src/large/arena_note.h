@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arena_note.h - what is said of runs and spans by their owners.
+ * arena_note.h - notes of runs and spans, by their owners.
  */
 #ifndef STOOK_LARGE_ARENA_NOTE_H
 #define STOOK_LARGE_ARENA_NOTE_H

@@ -269,7 +269,7 @@ bool large_free(void *object, bool nospin)
     return true;
 }
 
-void large_settle(void)
+void large_drain_deferred(void)
 {
     struct context *context = context_self();
     struct large *large = atomic_exchange_explicit(&context->large, NULL, memory_order_relaxed);

@@ -2,8 +2,8 @@
 /*
  * large.h - objects of whole pages: runs within a block, spans of blocks above.
  *
- * A large object begins at a page, and has no descriptor but its length (begin.h).  What a program
- * does not touch costs nothing.
+ * A large object begins at a page, and has no descriptor but its length (begin.h).  Pages that a
+ * program does not touch cost nothing.
  */
 #ifndef STOOK_LARGE_LARGE_H
 #define STOOK_LARGE_LARGE_H
@@ -38,8 +38,8 @@ bool large_resize(void *object, size_t size);
 /* Moves its pages, unread, to a new object of at least `size` bytes; NULL: copy instead. */
 void *large_move(unsigned zone, void *object, size_t size);
 
-/* What whoever allocates says of a large object: zeros at first; NULL: none begins at `object`.  Only
- * whoever has the object in hand reads or writes it. */
+/* The note of a large object by the layer that allocates it: zeros at first; NULL: none begins at `object`.  Only
+ * the thread that has the object in hand reads or writes it. */
 struct large_note {
     uint32_t owner, tag;
 };
@@ -64,6 +64,6 @@ extern struct large_row large_row[LARGE_ROWS] __attribute__((visibility("hidden"
 void large_count(uint64_t *objects, uint64_t *bytes);
 
 /* The interrupted holder's part of large_free(); a hook of the context. */
-void large_settle(void);
+void large_drain_deferred(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * os.h - what the library asks of the operating system.  Nothing here takes a lock or memory of
+ * os.h - the library's calls of the operating system.  Nothing here takes a lock or memory of
  * the library; every call keeps errno unless it fails and says so.
  */
 #ifndef STOOK_OS_OS_H

@@ -7,8 +7,8 @@
  * possible one.  Cpusets and affinity do not shrink them, since they may change while we run;
  * nothing is touched for a CPU before a thread runs on it.
  *
- * What may change while threads run (the atomic fields) is read without a lock, a value at a time.
- * A reader may meet old and new ones side by side; each is valid whenever it is read: a node's home
+ * The atomic fields may change while threads run, and are read without a lock, a value at a time.
+ * A reader may meet old and new values side by side.  Each is valid whenever it is read: a node's home
  * is a node below `nodes`, and the first `memories` entries of a row of `near` are such nodes.  One
  * thread at a time changes them (face/hotplug.c).
  */
@@ -62,8 +62,8 @@ unsigned topology_quota(void);
 void topology_derive(struct topology *t);
 
 /*
- * Reads anew what the kernel states, and lets the tables follow.  What no table has room for is left
- * out.  How many CPUs and nodes are other than before.
+ * Reads anew what the kernel states, and lets the tables follow.  CPUs and nodes beyond
+ * the tables are left out.  How many CPUs and nodes are other than before.
  */
 unsigned topology_reread(void);
 /* A CPU is there from now on, or is not. */

@@ -2,7 +2,7 @@
 /*
  * arena.c - runs of pages: taking them, growing them in place, and giving them back, also beside a fork.
  *
- * What cannot be given back now, since a fork has the zone's lock, goes onto a list of the process by one
+ * A run that cannot be given back now, since a fork has the zone's lock, goes onto a list of the process by one
  * compare-and-swap, through its own first bytes.  The fork gives it back after its end, parent and child each their
  * own; or the thread that put it there and finds that there is no fork any more.
  */

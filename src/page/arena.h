@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arena.h - 2 MiB blocks of address space; runs of pages within a block, spans of whole blocks; what
- * is freed and still resident is kept warm up to a bound.
+ * arena.h - 2 MiB blocks of address space; runs of pages within a block, spans of whole blocks.
+ * Freed pages stay resident (warm) up to a bound.
  *
  * Blocks belong to zones, one a node for objects and one a node for the library's own sheaves and
  * descriptors; a table has the zone of each (page/window.h).  Each block
@@ -80,10 +80,9 @@ size_t arena_trim(void);
  */
 void arena_node_set(unsigned node, bool there);
 /*
- * What a zone has taken comes from its node, while that has some and no policy of the process's own stands
- * above that.  For typed caches, whose objects may be written to first by
- * another node's CPU; malloc makes no system call that libc's does not make, and its memory comes from
- * the node that writes to it first.
+ * A zone's pages come from its node, while that has some and no policy of the process's own stands above that.
+ * For typed caches, whose objects may be written to first by another node's CPU.  malloc makes no system call that
+ * libc's does not make: its memory comes from the node that writes to it first.
  */
 void arena_bind_new(unsigned zone, bool nospin);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arena_kept.h - the runs that were freed last, kept as they are for who asks for as many pages next.
+ * arena_kept.h - the runs that were freed last, kept as they are for the next call that asks for as many pages.
  *
  * A program that takes and frees one buffer again and again would find a free run, take it out of its block
  * and put it back, each time under the zone's lock.  Two short runs a CPU and one long run a process stay
@@ -8,7 +8,7 @@
  * A call that finds none that fits gives back what its CPU keeps first, and a new slab or span what all keep:
  * so pages that are kept make no program take others.
  *
- * No lock, also beside a fork: a run and its length are one word, and who changes the word to 0 has the run.
+ * No lock, also beside a fork: a run and its length are one word, and the thread that changes the word to 0 has the run.
  */
 #ifndef STOOK_PAGE_ARENA_KEPT_H
 #define STOOK_PAGE_ARENA_KEPT_H

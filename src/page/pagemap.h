@@ -7,7 +7,7 @@
  *               the pages of the run that begins here (large/begin.h)
  *
  * An entry is written before the first object of its page is handed out and cleared after the
- * last came back, under the arena's lock or by the only owner of the pages; readers hold an
+ * last came back, under the arena's lock or by the only owner of the pages.  Readers hold an
  * object of the page, so they need no ordering of their own.
  */
 #ifndef STOOK_PAGE_PAGEMAP_H
@@ -30,10 +30,10 @@ enum {
 };
 
 /*
- * The window as every lookup sees it.  Constant after window_init() but for `low` and `high`, which
- * window.c moves under its lock.  It is used from a place within it outwards: blocks of objects lie in
- * [middle, middle + low), the library's own in [base + high, middle), and so all that is mapped of each part
- * is in one piece.  There every page has an entry and every block a header and a word in `zone`, in places
+ * The window as every lookup sees it.  Constant after window_init() except `low` and `high`, which
+ * window.c moves under its lock.  It is used from a place within it outwards.  Blocks of objects lie in
+ * [middle, middle + low), the library's own in [base + high, middle), so each part that is mapped is in one
+ * piece.  There every page has an entry and every block a header and a word in `zone`, in places
  * that were skipped, too.
  */
 struct pagemap {

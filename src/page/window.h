@@ -2,11 +2,11 @@
 /*
  * window.h - the window of address space that all blocks lie in, and what of it is taken.
  *
- * A window has room for blocks, for their metadata and their headers, for the page map and for a word a
- * block with the block's zone, each at a fixed distance, so that lookups are arithmetic.  It begins at an address
- * chosen at random for each process, where neither the kernel nor the loader puts anything by itself,
- * and it is not reserved: memory is mapped in steps as it is needed, and the process's virtual size
- * is what it uses.  From a place within it blocks of objects grow up, blocks of the library's own
+ * A window has room for blocks, their metadata and headers, the page map, and a word a block with the
+ * block's zone.  Each lies at a fixed distance, so lookups are arithmetic.  It begins at an address chosen at
+ * random for each process, where neither the kernel nor the loader puts anything by itself.
+ * It is not reserved: memory is mapped in steps as it is needed, and the process's virtual size
+ * is the size that it uses.  From a place within it blocks of objects grow up, blocks of the library's own
  * objects down.  A place where something else is mapped already is skipped.
  *
  * Where no window can be had (sanitizers, emulators, narrow machines) a smaller range is reserved
@@ -51,7 +51,7 @@ bool window_unmap(void *address, size_t size);
 size_t window_mapped(void);
 
 /*
- * hooks_set.malloc.  It is told how many bytes from pagemap.middle on may hold objects, at once and whenever it grows;
+ * hooks_set.malloc.  Learns how many bytes from pagemap.middle on may hold objects, at once and whenever these grow;
  * under the window's lock.
  */
 void window_on_growing(void (*fn)(unsigned what, size_t value));

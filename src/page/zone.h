@@ -209,9 +209,9 @@ void zone_mark_used(struct zone *zone, struct block *block, enum block_state sta
 /* Single blocks may still split mappings: by advice, or by pages that moved there (large/move.c). */
 bool zone_may_split(void);
 void zone_set_moved(struct block *block, bool moved);
-/* The block has huge pages from here on, or none, once the kernel is told; false: that is so already. */
+/* The block is to have huge pages from here on, or none: the caller advises the kernel.  False: nothing changes. */
 bool zone_set_huge(struct block *block, bool huge);
-/* The same of blocks that are in use, and the kernel is told; what is so already costs no call. */
+/* The same of blocks that are in use, and advises the kernel.  A block that does not change costs no call. */
 void zone_advise(uint32_t first, uint32_t n, bool huge);
 
 /* ---- zone_warm.c: what stays resident ---------------------------------------------------------- */
@@ -241,7 +241,7 @@ void zone_purge_more(struct zone *zone);
 
 /* Something else lies in a free block's place or its metadata's: it is no block any more. */
 void zone_lose(struct zone *zone, uint32_t index);
-/* Unmaps clean blocks but for so many, as far as can be.  Drops the lock meanwhile. */
+/* Unmaps clean blocks except so many, as far as can be.  Drops the lock meanwhile. */
 void zone_unmap(struct zone *zone, uint32_t keep);
 /* Unmaps a block that is taken and goes back next; false: the kernel refuses. */
 bool zone_unmap_taken(struct zone *zone, uint32_t index);

@@ -3,9 +3,8 @@
  * zone_space.c - what of a zone's blocks, and of their metadata, is mapped: the address space of free blocks goes
  * back to the OS, and is mapped again at the same place when the blocks are taken.
  *
- * A free block without dirty pages is either mapped or gone (a bit in zone->map): then its pages are not
- * mapped, nor its metadata as a rule, but its header, its part of the page map and its word with the zone
- * are.  Gone blocks stay in the free map.  Only blocks that are free are ever gone: a thread
+ * A free block without dirty pages is either mapped or gone (a bit in zone->map).  The pages of a gone block are not
+ * mapped, nor is its metadata as a rule.  Its header, its part of the page map and its word with the zone are.  Gone blocks stay in the free map.  Only blocks that are free are ever gone: a thread
  * that takes blocks calls zone_remap() first, under the lock.
  *
  * Blocks go in runs of neighbours, from the top of the zone down, since threads that take blocks

@@ -3,8 +3,8 @@
  * zone_warm.c - how much free memory stays resident, and what of it goes back.
  *
  * A zone keeps warm pages up to a limit that it learns.  The limit begins low.  Pages that go back to the
- * kernel are owed: if the program needs as many again, the limit rises by half of them, so that what goes
- * back at once does not come back a moment later, again and again.  Two things lower it: pages that go
+ * kernel are owed: if the program needs as many again, the limit rises by half of them.  So pages do not go
+ * back and come again a moment later, over and over.  Two things lower it: pages that go
  * back, of which one in eight counts, and a turn of the program's pages during which some warm pages were
  * never needed.  So a program that only frees ends with little, one that breathes keeps what it needs, and
  * one that has become smaller does not keep what it needed once.

@@ -21,8 +21,8 @@
     "b.ne 5f\n\t" STOOK_OP_STEP
 
 #define OP_LOAD(to, at, member) "ldr %[" to "], [%[" at "], %[" member "]]\n\t" STOOK_OP_STEP
-/* Acquire: pairs with the release of the thread that opened the slot or the stock on another CPU; what
- * the section reads next depends on this word by a branch only. */
+/* Acquire: pairs with the release of the thread that opened the slot or the stock on another CPU.
+ * The section's next reads depend on this word by a branch only. */
 #define OP_LEAVE_IF_EQUAL(at, value)                                                              \
     "ldar x14, [%[" at "]]\n\t"                                                                   \
     "cmp x14, %[" value "]\n\t"                                                                   \
@@ -42,7 +42,7 @@
 /* ---- commits -------------------------------------------------------------------------------- */
 
 #define OP_CLOBBERS_SWAP
-/* The acquire is for what the slot's earlier owner left in its other words; the store needs no order:
+/* The acquire is for what the slot's earlier owner left in its other words.  The store needs no order:
  * a thread that sees the slot closed reads nothing of it, and opening it is a release. */
 #define OP_COMMIT_SWAP(was, at, value)                                                            \
     "ldaxr %[" was "], [%[" at "]]\n\t"                                                           \

@@ -98,13 +98,13 @@ typedef long long op_two __attribute__((vector_size(16), may_alias));
 #define OP_POINT(m, n, offset) "leaq " offset "(%[" m "], %[" n "], 8), %%r9\n\t"
 
 /*
- * One and two pointers have ways of their own, with one taken branch each.  Others move 64 bytes a turn
- * where the CPU has AVX2 (`wide`), else and below eight pointers 32, and the last three pointers one by
+ * One and two pointers have a path of their own, with one taken branch each.  Others move 64 bytes a turn
+ * where the CPU has AVX2 (`wide`), else and below eight pointers 32.  The last three pointers go one by
  * one: pointers that were pushed singly a moment ago are still in the store buffer, which forwards
  * no two stores to one load.
  *
  * rax: where the caller's array is at, r8: pointers left, then a pointer; r9: the sheaf's side, then from
- * the array there.  What is clobbered is no register of arguments, so that the caller of a section keeps
+ * the array there.  No register of arguments is clobbered, so that the caller of a section keeps
  * its own without saving others.  The steps of a move are the macros' arguments: a pointer at a
  * place of both sides, then 32 and 64 bytes.
  */

@@ -132,7 +132,7 @@ void percpu_init(void)
     }
     percpu_init_areas();
     percpu.rseq = refusal == NULL;
-    percpu.look_every = topology.simulated ? 0 : PERCPU_LOOK;
+    percpu.scan_every = topology.simulated ? 0 : PERCPU_SCAN;
     percpu.why = refusal ? refusal : "rseq and membarrier are there";
     percpu.wide = percpu_is_wide();
     percpu.rseq_offset = percpu.rseq
@@ -170,8 +170,8 @@ bool percpu_use(unsigned cpu, bool nospin)
     lock_drop(&percpu.lock, LOCK_PERCPU);
     if (!online) { /* it was made after the topology was read */
         atomic_store_explicit(&percpu.strange, true, memory_order_relaxed);
-        if (atomic_load_explicit(&percpu.look_every, memory_order_relaxed) > 0)
-            atomic_store_explicit(&percpu.look_every, PERCPU_LOOK_SOON, memory_order_relaxed);
+        if (atomic_load_explicit(&percpu.scan_every, memory_order_relaxed) > 0)
+            atomic_store_explicit(&percpu.scan_every, PERCPU_SCAN_SOON, memory_order_relaxed);
     }
     return true;
 }

@@ -80,7 +80,7 @@ struct percpu {
     /* Atomic. */
     _Atomic uint64_t fences; /* membarriers sent */
     _Atomic uint32_t
-        look_every;       /* closings for an allocation on a CPU from look to look; 0: never */
+        scan_every;       /* closings for an allocation on a CPU from look to look; 0: never */
     _Atomic bool strange; /* a CPU was met that the topology says is offline */
     /* Atomic; stored under the lock, so that fork sees all CPUs that were ever used. */
     _Atomic uint8_t used[TOPOLOGY_CPUS_MAX]; /* enum percpu_use */
@@ -93,8 +93,8 @@ enum percpu_use {
 };
 
 enum {
-    PERCPU_LOOK = 1024,    /* look_every, a power of two, as a rule … */
-    PERCPU_LOOK_SOON = 64, /* … and while there is more to do */
+    PERCPU_SCAN = 1024,    /* scan_every, a power of two, as a rule … */
+    PERCPU_SCAN_SOON = 64, /* … and while there is more to do */
 };
 
 extern struct percpu percpu __attribute__((visibility("hidden")));

@@ -7,9 +7,9 @@
  * array is named by its word in CPU 0's row.  Its memory is mapped as zeros and touched as it is used:
  * rows of CPUs that the process never runs on cost address space and nothing else.
  *
- * A word is changed by sections on its CPU, or by atomic instructions, never by both: where sections do
- * not complete or a thread is not registered, an atomic addition to row -1 does it; in locked mode an
- * atomic addition to the row of the CPU.
+ * A word is changed by sections on its CPU, or by atomic instructions, never by both.  Where sections do
+ * not complete or a thread is not registered, an atomic addition to row -1 does it.  In locked mode it is
+ * an atomic addition to the row of the CPU.
  */
 #ifndef STOOK_PERCPU_ROWS_H
 #define STOOK_PERCPU_ROWS_H

@@ -193,7 +193,7 @@ static void rcu_submit_inside(void)
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
 }
 
-/* HOOKS_RCU_SETTLE: passes the sheaves on that a signal handler left on the stack. */
+/* HOOKS_RCU_FLUSH: passes the sheaves on that a signal handler left on the stack. */
 static void rcu_flush_deferred(void)
 {
     atomic_store_explicit(&context_self()->rcu, false, memory_order_relaxed);
@@ -444,7 +444,7 @@ static void rcu_called(enum hooks_rcu what, struct stook_cache *cache, struct sl
     bool used = cache && atomic_load_explicit(&rcu_used[cache->index], memory_order_relaxed);
 
     switch (what) {
-    case HOOKS_RCU_SETTLE:
+    case HOOKS_RCU_FLUSH:
         rcu_flush_deferred();
         break;
     case HOOKS_RCU_SLAB:

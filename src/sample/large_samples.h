@@ -30,8 +30,8 @@ struct large_sample large_samples_take(const void *object);
 void large_samples_end(const void *object, const struct large_sample *sample, bool stays);
 
 /*
- * A large object of so many bytes, asked for at `where` by a thread that has entered the group, and not charged; or
- * what has become of one that was resized or moved, which counts as a new one.  The caller has it in hand.
+ * A large object of so many bytes, asked for at `where` by a thread that has entered the group, and not charged.
+ * After a resize or a move the object counts as a new one.  The caller has it in hand.
  */
 void large_samples_came(const void *object, size_t bytes, size_t asked, uint64_t where,
                         uint32_t group);

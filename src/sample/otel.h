@@ -7,8 +7,8 @@
  *   otel_memory:free(object)
  *
  * Its contract (design-docs/00003-memory-profiling in open-telemetry/opentelemetry-ebpf-profiler): one event for
- * each sampled allocation, with the bytes that stand behind it, so that the sum of these is the bytes that
- * were allocated, in the mean; and one for its free.  Its first release reads the arguments from the
+ * each sampled allocation and one for its free.  The event of an allocation has the bytes that it stands for: their
+ * sum is, in the mean, the bytes that were allocated.  Its first release reads the arguments from the
  * registers of a call instead of from the note.  So each probe is the first instruction of a function of its own,
  * whose arguments are the probe's.
  */
@@ -21,7 +21,7 @@
 /* The object, of `size` bytes as asked for, is a sample and is handed out. */
 void otel_alloc(const void *object, size_t size, uint64_t weighted_bytes);
 
-/* An object that otel_alloc() was told of is freed. */
+/* An object of an otel_alloc() is freed. */
 void otel_free(const void *object);
 
 #endif

@@ -84,7 +84,7 @@ LOCK_UNCHECKED static struct stook_cache *shadow_make(unsigned shift)
     return atomic_load_explicit(place, memory_order_acquire);
 }
 
-/* Whose objects are as large and as aligned; NULL: there is none. */
+/* The cache whose objects are as large and as aligned; NULL: there is none. */
 static struct stook_cache *shadow_for(size_t size, size_t align)
 {
     unsigned shift = SHADOW_FIRST;

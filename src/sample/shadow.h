@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shadow.h - what becomes of samples for the profile.
+ * shadow.h - where the objects of samples lie, for the profile.
  *
  * A sample of malloc or kmalloc gets an object of a shadow cache: sampled-16, sampled-32, ... sampled-32k.  A shadow
  * cache has no sheaves and is closed to all fast paths, so that each of its frees is seen: `free` finds it by the
  * load of the page map that it does anyway.  Beside each object lies what is known of the sample (a column of its
  * slab).  So what is in use is exact for samples.  Large objects have a table (large_samples.h).
  *
- * A typed cache has no shadow, since stook_free() is told the cache and pushes any object to its sheaf.  Of such a
- * cache only allocations are known; what a site has in use follows from its share of them and from the cache's own
- * bytes in use.
+ * A typed cache has no shadow, since stook_free() has the cache as an argument and pushes any object to its sheaf.
+ * Of such a cache only allocations are known.  A site's bytes in use follow from its share of them and from the
+ * cache's own bytes in use.
  */
 #ifndef STOOK_SAMPLE_SHADOW_H
 #define STOOK_SAMPLE_SHADOW_H

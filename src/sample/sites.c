@@ -168,7 +168,7 @@ static uint32_t sites_probe(_Atomic uint32_t *table, uint32_t room, const struct
                 return *own;
         }
         if (sites_same(&records[number], key))
-            return number; /* of two threads with a new key one's record stays unused */
+            return number; /* of two threads with a new key, the later record stays unused */
     }
     return 0;
 }

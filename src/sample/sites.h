@@ -13,8 +13,8 @@
  *   - Record 0 has what found no place: `depth` is 0.
  *   - Objects are counted in 1 / SITES_ONE: each sample counts for those that it stands for.
  *
- * A key is a stack, the cache, the group and the thread.  When half of the table is used, threads are not told
- * apart any more; when all is, record 0 counts.
+ * A key is a stack, the cache, the group and the thread.  When half of the table is used, keys do not
+ * have the thread any more; when all is, record 0 counts.
  */
 #ifndef STOOK_SAMPLE_SITES_H
 #define STOOK_SAMPLE_SITES_H

@@ -64,7 +64,7 @@ uint32_t slot_push_bulk(uintptr_t offset, void *const *objects, uint32_t have);
  */
 static inline void slot_tick(int cpu, bool nospin)
 {
-    uint32_t every = atomic_load_explicit(&percpu.look_every, memory_order_relaxed), n;
+    uint32_t every = atomic_load_explicit(&percpu.scan_every, memory_order_relaxed), n;
     struct slot *nobodys;
 
     if (every == 0 || cpu < 0)

@@ -140,7 +140,7 @@ static struct sheaf *slot_get_full(struct stook_cache *cache, unsigned node, str
 }
 
 /* Objects on top of a sheaf go to the caller; how many. */
-static uint32_t slot_hand_out(struct sheaf *full, void **objects, uint32_t n)
+static uint32_t slot_emit(struct sheaf *full, void **objects, uint32_t n)
 {
     uint32_t k = full->size < n ? full->size : n;
 
@@ -158,7 +158,7 @@ static uint32_t slot_refill_barn(struct stook_cache *cache, unsigned node, struc
 
     while (got < n && (full = slot_get_full(cache, node, empty, nospin)) != NULL) {
         sheaf_expect(full);
-        got += slot_hand_out(full, objects + got, n - got);
+        got += slot_emit(full, objects + got, n - got);
         if (full->size > 0)
             slot_install(cache, node, full, true, nospin);
         else if (*empty)
@@ -199,7 +199,7 @@ static uint32_t slot_refill_main(struct stook_cache *cache, unsigned node, struc
     full->size = node_take_near(cache, node, full->object, n < fill ? n : fill, fill, nospin);
     stat_add(cache, STAT_sheaf_refill, full->size);
     PROBE3(sheaf_refilled, &cache->name[0], full->size, node);
-    got = slot_hand_out(full, objects, n < fill ? n : fill);
+    got = slot_emit(full, objects, n < fill ? n : fill);
     stat_add(cache, STAT_alloc_slowpath, got);
     if (full->size > 0) {
         slot_install(cache, node, full, false, nospin);

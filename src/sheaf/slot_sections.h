@@ -16,7 +16,7 @@
  *             leave; n -= k; copy m.object[n .. n+k) to the caller; m.size = n        <- commits
  *
  * want is not 0.  n and k take the registers of slots and rseq, which nothing reads after the main
- * sheaf is loaded: a section that saves fewer registers of its caller is the faster one.
+ * sheaf is loaded.  A section that saves fewer registers of its caller is the faster one.
  */
 SECTION enum rseq_result rseq_pop_bulk(const void *slots, intptr_t rseq, void **objects,
                                        uint32_t want, uint32_t *taken)

@@ -71,7 +71,7 @@ static bool tag_stack_visit(uint64_t address, void *arg)
 __attribute__((noinline)) unsigned tag_stack_walk(const void *address, uint64_t *frames,
                                                   unsigned most)
 {
-    /* Without the frames of this, its caller and that one's. */
+    /* Without the frames of this function, its caller and the caller's caller. */
     struct tag_stack_walk walk = {
         .address = (uintptr_t)address, .frames = frames, .most = most, .first = 3};
 

@@ -7,7 +7,7 @@
  * registers.  A profile needs three: the address, the stack pointer and the frame pointer.  So unwind_rules.c runs
  * the program once for each address, and unwind.c keeps what came out.
  *
- * What the words of a rule cannot say is UNWIND_UNKNOWN: expressions but for those of realigned stacks, addresses in no
+ * What the words of a rule cannot say is UNWIND_UNKNOWN: expressions except those of realigned stacks, addresses in no
  * file, files without .eh_frame_hdr (ld makes none for -static unless --eh-frame-hdr is given).  The walk ends there.
  * The compiler's unwinder is asked for nothing: it allocates under a lock of its own, so a walk within that allocation
  * would wait for itself.
@@ -114,7 +114,7 @@ static inline __attribute__((always_inline)) struct unwind_frame unwind_here(voi
 }
 
 /* Calls `visit` for the address of each frame, from `frame` on outwards, until it says false or the stack ends.
- * false: the walk ended early, where nothing is known of a frame, or it did not begin: nothing is known of the stack. */
+ * False: the walk ended early at a frame of which nothing is known.  Or it did not begin, on an unknown stack. */
 bool unwind_walk(struct unwind_frame frame, bool (*visit)(uint64_t address, void *arg), void *arg);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind_cfa.h - the programs of .eh_frame: what an entry's call frame instructions say of the caller's registers at
+ * unwind_cfa.h - the programs of .eh_frame: runs an entry's call frame instructions, to find the caller's registers at
  * an address.  unwind_rules.c finds the entries.
  *
  * Every read is checked against the bounds given: a field beyond them makes the rule unknown.  Of the registers only

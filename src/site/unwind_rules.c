@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind_rules.c - from the bytes of .eh_frame_hdr and .eh_frame to a rule: the search of the header's table, the
- * entry of a function (FDE) and its common part (CIE), whose programs unwind_cfa.h runs up to the address.
+ * unwind_rules.c - from the bytes of .eh_frame_hdr and .eh_frame to a rule.  It searches the header's table
+ * for a function's entry (FDE) and that entry's common part (CIE).  unwind_cfa.h runs their programs up to the
+ * address.
  */
 #include "site/unwind.h"
 #include "site/unwind_cfa.h"
@@ -83,7 +84,7 @@ static bool rules_common(const struct unwind_tables *tables, uint64_t address,
                 common->encoding = (unsigned)bytes_number(&data, 1);
             else if (*letters == 'L')
                 (void)bytes_number(&data, 1);
-            else if (*letters == 'P') { /* whose address is not looked at: it may be indirect */
+            else if (*letters == 'P') { /* the personality: not read, it may be indirect */
                 unsigned encoding = (unsigned)bytes_number(&data, 1);
                 (void)bytes_pointer(&data, encoding & 0x1f);
                 if ((encoding & PE_ALIGNED) == PE_ALIGNED)

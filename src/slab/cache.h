@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cache.h - what slabs, barns and slots know of a cache.
+ * cache.h - a cache, as slabs, barns and slots know it.
  */
 #ifndef STOOK_SLAB_CACHE_H
 #define STOOK_SLAB_CACHE_H
@@ -94,7 +94,7 @@ enum barn_verdict {
 
 /*
  * How large a cache's sheaves and barns are.  cache/adapt.c decides and writes it; sheaves, barns and
- * slots only read it, but for the verdict.
+ * slots only read it, except the verdict.
  */
 struct policy {
     /* Atomic; all but the verdict are written under the lock of node 0's barn. */
@@ -122,7 +122,7 @@ struct cache_node {
     struct barn barn __attribute__((aligned(64)));
 };
 
-/* Why a cache's calls all go the slow way (stook_cache.closed). */
+/* Why a cache's calls all take the slow path (stook_cache.closed). */
 enum {
     CACHE_CLOSED_COUNTED = 1,   /* the slow path counts them */
     CACHE_CLOSED_ACCOUNTED = 2, /* objects are accounted (cache_account.parts) */
@@ -149,7 +149,7 @@ struct cache_account {
     uint64_t key;        /* owners and tags are stored xor this and their object's address */
     /* Owners and tags that lie in the strides of all slabs: how far behind the object; else 0.  That lie
      * outside slabs of the preferred order: how far behind the descriptor the first does; else 0. */
-    uint32_t beside[LAYOUT_TAG + 1], outside[LAYOUT_TAG + 1];
+    uint32_t distance[LAYOUT_TAG + 1], outside[LAYOUT_TAG + 1];
     uint32_t span;          /* bytes of a slab of the preferred order, less 1 */
     _Atomic uint32_t parts; /* ACCOUNT_*; 0: they are not.  Under the cache list's lock */
 };
@@ -164,7 +164,7 @@ struct stook_cache {
     uint32_t min_partial;
     uint16_t secret;              /* links are stored xor this and their index */
     _Atomic uint32_t closed;      /* CACHE_CLOSED_*; 0: the head points to the cache's own slots */
-    _Atomic uint32_t way;         /* `account.parts` where all of it is done by sections; else 0 */
+    _Atomic uint32_t fast_parts;  /* `account.parts` where all of it is done by sections; else 0 */
     _Atomic uint64_t tagged;      /* bytes of slabs that have the column of tags */
     struct cache_account account; /* charge/ */
     const void *own; /* the cache's own slots: what the head has while nothing is closed */
@@ -194,8 +194,8 @@ struct stook_cache {
 };
 
 /*
- * What a sheaf that is made now gets.  Sheaves of another capacity may be about for a while: what can
- * be done with a given one, only its own says.
+ * The capacity of a sheaf that is made now.  Sheaves of another capacity may be about for a while: for a given
+ * sheaf only its own capacity counts.
  */
 static inline uint32_t cache_capacity(const struct stook_cache *cache)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * column.h - where the elements lie that the layers above have asked for, one an object: an owner, a
- * tag, 8 bytes each.  What an element says is theirs (charge/element.h); none needs a lock, since only
- * the thread that has the object in hand, to give it out or to take it back, reads or writes its elements.
- * A new slab's elements hold anything, but for tags, which are cleared.
+ * tag, 8 bytes each.  Those layers say what an element means (charge/element.h).  None needs a
+ * lock, since only the thread that has the object in hand, to give it out or to take it back, reads or writes its
+ * elements.  A new slab's elements hold anything, except tags, which are cleared.
  */
 #ifndef STOOK_SLAB_COLUMN_H
 #define STOOK_SLAB_COLUMN_H

@@ -3,10 +3,10 @@
  * detached.h - objects that come back, sorted into one detached freelist a slab.
  *
  * The array may be in any order and hold NULL entries, which are skipped.  Every object is checked
- * against its slab: cache, bounds, stride, and that it is out of it.  A list is linked without synchronisation: no other
- * thread sees objects that are in use; one compare-and-swap publishes it (node_put.c).
+ * against its slab: cache, bounds, stride, and that it is out of it.  A list is linked without synchronisation, since no
+ * other thread sees objects that are in use.  One compare-and-swap publishes it (node_put.c).
  *
- * A list that may cover all that is in use in its slab is not linked at first: such a slab is free
+ * A list that may cover all that is in use in its slab is not linked at first.  Such a slab is free
  * as a whole, and is not written to, except its objects' marks (mark.h).
  */
 #ifndef STOOK_SLAB_DETACHED_H

@@ -4,8 +4,8 @@
  * into an array, and linking what remains.  Of a slab that is emitted whole only marks are written,
  * which lie outside it.
  *
- * The walk goes through the cache's positions from a start, once around: in order position is
- * index and the start is 0; in random order the cache's permutation says which index a position
+ * The walk goes through the cache's positions from a start, once around.  In order, position is
+ * index and the start is 0.  In random order the cache's permutation says which index a position
  * has, and the start is random.  A slab of the minimum order has fewer objects than positions:
  * indices beyond it are passed over.
  */

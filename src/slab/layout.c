@@ -28,8 +28,8 @@ struct layout_plan {
 };
 
 /*
- * Fewer objects than this make a slab too dear: what its making and its going cost is shared by
- * them.  What 64 KiB hold at most, 128 KiB of large ones.
+ * Fewer objects than this make a slab too dear, since they share the cost of making and unmaking it.  As many
+ * as 64 KiB hold at most, and 128 KiB of large ones.
  */
 static unsigned layout_wanted(uint32_t stride, bool dense)
 {

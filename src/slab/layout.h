@@ -3,8 +3,8 @@
  * layout.h - from an object's size and alignment to the layout of a slab.  Pure functions.
  *
  * What is kept about each object lies in columns: element i of a column is at base + offset +
- * i * stride, where the base is the slab's descriptor (outside) or its first page.  Who reads a column
- * does not know more of its place.  docs/columns.md has the places and what is weighed.
+ * i * stride, where the base is the slab's descriptor (outside) or its first page.  A reader of a column
+ * knows no more of its place.  docs/columns.md has the places and what is weighed.
  */
 #ifndef STOOK_SLAB_LAYOUT_H
 #define STOOK_SLAB_LAYOUT_H
@@ -25,8 +25,8 @@ enum {
 
 /*
  * Hardening: links are stored xor the cache's secret and their place, and checked against the slab's
- * bounds when they are followed; each object has a mark that says whether it is out of its slab
- * (slab/mark.h).  A build without it (-DSTOOK_ENCODED_LINKS=OFF) has neither, and is for measuring what they
+ * bounds when they are followed.  Each object has a mark that says whether it is out of its slab
+ * (slab/mark.h).  A build without it (-DSTOOK_ENCODED_LINKS=OFF) has neither, and is for measuring their
  * cost (bench/hardening.py).
  */
 #ifndef STOOK_ENCODED
@@ -36,7 +36,7 @@ enum {
 /* In the order in which they choose among places that cost the same.  CONTRIBUTING.md says how to add
  * one; groups and tags stay the first two. */
 enum layout_which {
-    LAYOUT_GROUP, /* who is charged for the object */
+    LAYOUT_GROUP, /* the group that is charged for the object */
     LAYOUT_TAG,   /* where it was allocated */
     LAYOUT_TRACK, /* what debugging keeps, or a quarantine */
     LAYOUT_LINK,  /* of a free object: the index of the next one */
@@ -46,7 +46,7 @@ enum layout_which {
 /* In the order of preference among places that cost the same. */
 enum layout_place {
     LAYOUT_NOWHERE,
-    LAYOUT_PADDING,   /* between an object's end and the next one's start */
+    LAYOUT_PADDING,   /* between an object's end and the start of the next */
     LAYOUT_LEFTOVER,  /* behind the last object, where no further one fits */
     LAYOUT_OUTSIDE,   /* behind the slab's descriptor */
     LAYOUT_FREE,      /* links: in the free objects */
@@ -73,7 +73,7 @@ struct layout {
         min_objects; /* in a slab of order, of min_order: the same only if these are */
     uint32_t waste;  /* bytes of a slab that neither objects nor columns use */
     uint32_t room;   /* of an object's stride, what its user may write to */
-    uint32_t lead;   /* bytes of a slab before its first object; 0 but for debug caches */
+    uint32_t lead;   /* bytes of a slab before its first object; 0 except in debug caches */
     struct layout_column column[2][LAYOUT_COLUMNS]; /* in slabs of order, of min_order */
 };
 

@@ -60,7 +60,7 @@ void node_init(struct node *node);
 
 /* HOOKS_DUE_SLABS: finishes the list work of this thread's deferred slabs, and of those that were left because
  * a fork had the lock, unless there is a fork now. */
-void node_settle_deferred(void);
+void node_drain_deferred(void);
 /*
  * Until no slab of the cache is pending, and no object of it is on its way out of a quarantine, whichever thread has
  * them (cache->pending).  A fork is waited for; other threads for as many turns as *turns, from which those taken are

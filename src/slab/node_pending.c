@@ -126,7 +126,7 @@ static void node_drain_left(void)
             node_slab_at(atomic_exchange_explicit(&node_left, 0, memory_order_acq_rel)));
 }
 
-void node_settle_deferred(void)
+void node_drain_deferred(void)
 {
     struct context *context = context_self();
 
@@ -142,7 +142,7 @@ __attribute__((cold)) bool node_wait(struct stook_cache *cache, unsigned *turns)
         if (context_self()->depth > 1 || (*turns == 0 && !forked))
             return false;
         *turns -= !forked;
-        node_settle_deferred();
+        node_drain_deferred();
         if (atomic_load_explicit(&cache->pending, memory_order_acquire) > 0)
             lock_pause(turn);
     }

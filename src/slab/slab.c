@@ -24,13 +24,13 @@ __thread struct slab_counts slab_counts;
 static void slab_map(const struct slab *slab, unsigned order, uint32_t entry)
 {
     for (unsigned i = 0; i < 1u << order; i++)
-        /* Release: the descriptor, for who finds it by the map alone (watch/walk.c). */
+        /* Release: the descriptor, for readers that find it by the map alone (watch/walk.c). */
         __atomic_store_n(&pagemap.entry[slab->page + i], entry, __ATOMIC_RELEASE);
 }
 
 /*
  * The user's constructor or destructor over all objects.  It may use the library: no lock is held
- * here, so it is outside again, unless a handler runs this on top of somebody inside.
+ * here, so it is outside again, unless a handler runs this on top of a call inside.
  */
 static void slab_each(const struct stook_cache *cache, char *first, unsigned objects,
                       void (*hook)(void *object, void *arg))

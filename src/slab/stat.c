@@ -51,7 +51,7 @@ __attribute__((noinline, cold)) void stat_count(struct stook_cache *cache, uint6
         stat_count_on(cache, rows, stat_cpu(), event, n);
 }
 
-_Static_assert((int)STAT_free_cpu_sheaf - STAT_free_fastpath == STAT_STRAIGHT, "stat_read()");
+_Static_assert((int)STAT_free_cpu_sheaf - STAT_free_fastpath == STAT_MAIN, "stat_read()");
 
 __attribute__((noinline, cold)) void stat_count_lock(struct stook_cache *cache, uint64_t *rows,
                                                      enum stat_event own, unsigned node)
@@ -72,7 +72,7 @@ uint64_t stat_read(const struct stook_cache *cache, int cpu, enum stat_event eve
         return 0;
     n = __atomic_load_n(stat_at(rows, cpu, event), __ATOMIC_RELAXED);
     if (event == STAT_alloc_fastpath || event == STAT_free_fastpath)
-        n += __atomic_load_n(stat_at(rows, cpu, event + STAT_STRAIGHT), __ATOMIC_RELAXED);
+        n += __atomic_load_n(stat_at(rows, cpu, event + STAT_MAIN), __ATOMIC_RELAXED);
     return n;
 }
 
@@ -92,7 +92,7 @@ FIRST_TEXT void stat_close(struct stook_cache *cache, uint32_t reason, bool clos
     closed = close ? closed | reason : closed & ~reason;
     /* Any order will do for objects: slot 0 and the cache's own serve at the same time. */
     atomic_store_explicit(&cache->closed, closed, memory_order_relaxed);
-    atomic_store_explicit(&cache->way,
+    atomic_store_explicit(&cache->fast_parts,
                           percpu.rseq && cache->layout.lead == 0 && closed == CACHE_CLOSED_ACCOUNTED
                               ? cache_parts(cache)
                               : 0,

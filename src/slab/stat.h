@@ -3,11 +3,11 @@
  * stat.h - a cache's counters, by CPU.  The names and meanings of the events: <stook/stat.h>.
  *
  * Off, an event costs the test of a pointer that lies in the cache.  On, an atomic addition in a row
- * of this CPU, so that sums are exact whoever else adds: threads that were moved meanwhile, handlers.
- * What threads without a CPU count has a row of its own.
+ * of this CPU, so that sums are exact when others add, too: threads that were moved meanwhile, handlers.
+ * Threads without a CPU have a row of their own.
  *
- * The calls' fast path counts nothing: while it is to be counted, the cache's head points to slot
- * 0, which never gets a sheaf, and all calls come to the slow path (sheaf/slot_alloc.c, slot_free.c), which
+ * The calls' fast path counts nothing.  While it is to be counted, the cache's head points to slot
+ * 0, which never gets a sheaf.  So all calls come to the slow path (sheaf/slot_alloc.c, slot_free.c), which
  * counts and works on the cache's own slots.
  */
 #ifndef STOOK_SLAB_STAT_H
@@ -29,7 +29,7 @@ enum stat_event {
     STAT_FAST = STAT_alloc_slowpath, /* events below are the fast path's */
     /* Objects straight from and to the main sheaf are counted once: stat_read() adds them to
      * alloc_fastpath and free_fastpath, which lie this much below. */
-    STAT_STRAIGHT = STAT_alloc_cpu_sheaf - STAT_alloc_fastpath,
+    STAT_MAIN = STAT_alloc_cpu_sheaf - STAT_alloc_fastpath,
 };
 
 enum {

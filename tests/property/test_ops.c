@@ -85,9 +85,8 @@ TEST(random_programs)
     assert_true(sum.deferred > 100 * seeds && sum.sheaves > seeds && sum.pools > 0);
     assert_true(sum.charged > 2 * seeds);
 #endif
-    assert_true(sum.handled > seeds);
-    if (seeds > 1) /* of one alone it may be that none hit a call of the library inside */
-        assert_true(sum.inside > 0);
+    /* Of one program alone it may be that no handler interrupted the library. */
+    assert_true(sum.handled > seeds && (sum.inside > 0 || seeds == 1));
     /* Debug caches have none. */
     assert_true(CAPACITIES ? sum.capacities > 2 * seeds || getenv("STOOK_DEBUG")
                            : sum.capacities == 0);

@@ -220,7 +220,7 @@ static void change(uint64_t *random)
         case 3:
         case 4:
             for (unsigned c = 0; c <= CACHES; c++)
-                adapt_look(NULL, false);
+                adapt_scan(NULL, false);
             break;
         case 5:
             if (forks++ < FORKS)

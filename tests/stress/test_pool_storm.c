@@ -140,7 +140,7 @@ static void handler(int signal)
 }
 
 /* What the handler keeps, a waiter may wait for: it is given back by the next but a few. */
-static void settle_handler(void)
+static void deferred_handler(void)
 {
     sigset_t set, old;
 
@@ -189,11 +189,11 @@ static void *worker(void *arg)
             give(more, t->number);
         give(object, t->number);
         if (timers && (r >> 16 & 7) == 0)
-            settle_handler();
+            deferred_handler();
     }
     if (timers)
         timer_delete(timer);
-    settle_handler();
+    deferred_handler();
     atomic_fetch_add(&finished, 1);
     return NULL;
 }

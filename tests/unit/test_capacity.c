@@ -360,10 +360,10 @@ TEST(acts_after_the_call)
     }
     assert_int_equal(cache_level(cache), 0);
     assert_int_equal(cache->policy.verdict, BARN_WANTS_MORE);
-    adapt_heed(cache, true); /* in a handler, or where no lock may be waited for */
+    adapt_act_on_verdict(cache, true); /* in a handler, or where no lock may be waited for */
     assert_int_equal(cache_level(cache), 0);
     assert_int_equal(cache->policy.verdict, BARN_WANTS_MORE);
-    adapt_heed(cache, false);
+    adapt_act_on_verdict(cache, false);
     assert_int_equal(cache_level(cache), 1);
     assert_int_equal(cache->policy.verdict, BARN_CONTENT);
     check_all(NULL, 0);
@@ -436,14 +436,14 @@ TEST(looked_at_while_busy)
     level = cache_level(cache);
     assert_true(level > 0);
     for (int i = 0; i < 6; i++) {
-        adapt_look(NULL, false);
+        adapt_scan(NULL, false);
         swing(12000, 1);
-        adapt_look(cache, false); /* a cache does not look at itself */
+        adapt_scan(cache, false); /* a cache does not look at itself */
     }
     assert_true(cache_level(cache) >= level);
-    adapt_look(NULL, false);
-    adapt_look(NULL, false);
-    adapt_look(NULL, false);
+    adapt_scan(NULL, false);
+    adapt_scan(NULL, false);
+    adapt_scan(NULL, false);
     assert_int_equal(cache_level(cache), 0);
     unmake();
 }

@@ -10,13 +10,13 @@
 
 #include <signal.h>
 
-static unsigned settled, again;
+static unsigned drained, again;
 static unsigned depth_seen;
 
-static void settle(void)
+static void drain(void)
 {
     depth_seen = context_tls.depth;
-    settled++;
+    drained++;
     atomic_store(&context_tls.deferred, NULL);
     if (again > 0) { /* a handler interrupts the deferred work and defers more */
         again--;
@@ -24,11 +24,11 @@ static void settle(void)
     }
 }
 
-static unsigned large_settled;
+static unsigned large_drained;
 
-static void settle_large(void)
+static void drain_large(void)
 {
-    large_settled++;
+    large_drained++;
     atomic_store(&context_tls.large, NULL);
 }
 
@@ -37,9 +37,9 @@ static bool due(enum hooks_due what, void *span, size_t blocks)
 {
     (void)span, (void)blocks;
     if (what == HOOKS_DUE_SLABS)
-        settle();
+        drain();
     else
-        settle_large();
+        drain_large();
     return true;
 }
 
@@ -47,7 +47,7 @@ const struct hooks hooks = {.due = due};
 
 static int setup(void **unused)
 {
-    settled = again = large_settled = 0;
+    drained = again = large_drained = 0;
     return 0;
 }
 
@@ -61,18 +61,18 @@ TEST_WITH(nesting, setup, NULL)
     context_leave();
     context_leave();
     assert_int_equal(context_tls.depth, 0);
-    assert_int_equal(settled, 0);
+    assert_int_equal(drained, 0);
 }
 
-TEST_WITH(outermost_settles, setup, NULL)
+TEST_WITH(outermost_drains, setup, NULL)
 {
     context_enter();
     context_enter();
     atomic_store(&context_tls.deferred, (struct slab *)8);
     context_leave(); /* the handler's end does no deferred work: it interrupted the holder */
-    assert_int_equal(settled, 0);
+    assert_int_equal(drained, 0);
     context_leave();
-    assert_int_equal(settled, 1);
+    assert_int_equal(drained, 1);
     assert_int_equal(depth_seen, 1); /* handlers meanwhile defer anew */
     assert_int_equal(context_tls.depth, 0);
 }
@@ -83,7 +83,7 @@ TEST_WITH(looks_again, setup, NULL)
     atomic_store(&context_tls.deferred, (struct slab *)8);
     again = 3;
     context_leave();
-    assert_int_equal(settled, 4);
+    assert_int_equal(drained, 4);
     assert_null(atomic_load(&context_tls.deferred));
     assert_int_equal(context_tls.depth, 0);
 }
@@ -93,8 +93,8 @@ TEST_WITH(large_too, setup, NULL)
     context_enter();
     atomic_store(&context_tls.large, (struct large *)8);
     context_leave();
-    assert_int_equal(large_settled, 1);
-    assert_int_equal(settled, 0);
+    assert_int_equal(large_drained, 1);
+    assert_int_equal(drained, 0);
 }
 
 /*
@@ -133,14 +133,14 @@ TEST_WITH(handler_at_every_instruction, setup, NULL)
     for (target = 1, fired = true; fired; target++) {
         steps = 0;
         fired = found_inside = false;
-        settled = 0;
+        drained = 0;
         context_enter();
         single_step(true);
         leave();
         single_step(false);
         assert_null(atomic_load(&context_tls.deferred));
         assert_int_equal(context_tls.depth, 0);
-        assert_int_equal(settled, found_inside);
+        assert_int_equal(drained, found_inside);
         inside += fired && found_inside;
         outside += fired && !found_inside;
     }

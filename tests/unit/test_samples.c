@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
 /*
- * The sampled profile: what its samples stand for is what was allocated and is in use, by call site, however
- * objects of a sheaf are freed and allocated again; frees of samples are seen, by any thread; large objects; the
- * table that is full; typed caches.
+ * The sampled profile: its samples stand for the bytes that were allocated and are in use, by call site, however
+ * objects of a sheaf are freed and allocated again.  Frees of samples are seen, by any thread.  Also large objects, the
+ * table that is full, and typed caches.
  */
 #include "kmalloc/kmalloc.h"
 #include "sample/large_samples.h"

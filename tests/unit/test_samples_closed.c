@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
 /*
- * What the sampled profile says is in use, where caches of kmalloc are plain, are traced for a while, or have debug
+ * The bytes in use by the sampled profile, where caches of kmalloc are plain, are traced for a while, or have debug
  * flags (make check-debug).  Without plain caches frees of samples are not seen: the cache's own count is shared out.
  */
 #include "kmalloc/kmalloc.h"

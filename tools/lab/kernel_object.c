@@ -28,7 +28,7 @@ int kernel_object_start(struct lab *lab, struct kernel_objects *own)
     return status;
 }
 
-static void object_settle(struct lab_actor *actor, struct kernel_objects *own, unsigned cpu)
+static void object_finish_late(struct lab_actor *actor, struct kernel_objects *own, unsigned cpu)
 {
     struct kernel_slab *slab = own->race.late[cpu];
 
@@ -39,7 +39,7 @@ static void object_settle(struct lab_actor *actor, struct kernel_objects *own, u
 
 void kernel_object_begin(struct lab_actor *actor, struct kernel_objects *own)
 {
-    object_settle(actor, own, actor->cpu);
+    object_finish_late(actor, own, actor->cpu);
 }
 
 /* ---- the nodes to look at ------------------------------------------------------------------- */
@@ -157,7 +157,7 @@ static void object_drain_cpu(struct lab_actor *actor, struct kernel_objects *own
 void kernel_object_end(struct lab_actor *actor, struct kernel_objects *own)
 {
     for (unsigned cpu = 0; cpu < topology.cpus; cpu++) {
-        object_settle(actor, own, cpu);
+        object_finish_late(actor, own, cpu);
         object_drain_cpu(actor, own, cpu);
     }
 }

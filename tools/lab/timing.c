@@ -429,7 +429,7 @@ static void timing_one(struct lab *lab)
         queue_push(&timing->queue, number);
 }
 
-double timing_settle(struct lab_actor *actor)
+double timing_catch_up(struct lab_actor *actor)
 {
     struct timing_actor *t = timing_of(actor);
 

@@ -98,7 +98,7 @@ void timing_end(struct lab *lab);
 /* Calls in an order that is given, instead of timing_play(): of lab->actors. */
 void timing_begin(struct lab *lab);
 /* All go on until the actor's calls so far are over; when that is. */
-double timing_settle(struct lab_actor *actor);
+double timing_catch_up(struct lab_actor *actor);
 /* All go on until then, when the actor's next call begins: no earlier than any call before. */
 void timing_call(struct lab_actor *actor, double when);
 /* What the call asked for is met from then on. */

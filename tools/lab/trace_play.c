@@ -157,7 +157,7 @@ static struct lab_actor *play_begin(struct play *p, const struct trace_event *ev
     cpu = play_cpu(p, event);
     if (p->base.timing) {
         uint64_t gap = event->time - p->time;
-        double free = timing_settle(actor);
+        double free = timing_catch_up(actor);
         p->called += (double)(gap < p->options->gap ? gap : p->options->gap);
         p->called = free > p->called ? free : p->called;
         timing_call(actor, p->called);
@@ -354,7 +354,7 @@ static void play_result(struct play *p, int classes)
     if (!p->base.timing)
         return;
     for (unsigned i = 0; i < p->base.nr_actors; i++)
-        timing_settle(p->base.actors[i]);
+        timing_catch_up(p->base.actors[i]);
     timing_mark(&p->base);
     timing_result(&p->base, &time);
     memcpy(r->spent, time.spent, sizeof(r->spent));

@@ -238,8 +238,8 @@ uint64_t heap_stat(const struct heap *heap, const struct heap_cache *cache, int 
         return 0;
     /* Objects straight from and to the main sheaf are counted once, and belong to both. */
     if (strcmp(name, "alloc_fastpath") == 0 || strcmp(name, "free_fastpath") == 0)
-        (void)target_take(heap->target,
-                          row + (event + view_value(&heap->view, VIEW_STAT_STRAIGHT)) * 8, &more);
+        (void)target_take(heap->target, row + (event + view_value(&heap->view, VIEW_STAT_MAIN)) * 8,
+                          &more);
     return n + more;
 }
 

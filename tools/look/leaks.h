@@ -2,9 +2,9 @@
 /*
  * leaks.h - objects of a target that are in use and that nothing points to.
  *
- * Of a target that stands still, or is a core file, one search says it.  Of one that runs, each search misses pointers
- * that move meanwhile or are in registers: what all of some searches found lost, some time apart, is lost, if none of
- * its bytes has changed in between and no other object has taken its place.
+ * Of a target that stands still, or is a core file, one search finds them.  Of one that runs, each search misses
+ * pointers that move meanwhile or are in registers.  There an object is lost if several searches, some time apart,
+ * all found it lost, none of its bytes has changed in between, and no other object has taken its place.
  */
 #ifndef STOOK_LOOK_LEAKS_H
 #define STOOK_LOOK_LEAKS_H
@@ -14,7 +14,7 @@
 
 struct leaks_object {
     uint64_t address, size;
-    uint64_t hash;                /* of its contents, and of who has it */
+    uint64_t hash;                /* of its contents, and of its owner */
     const struct heap_slab *slab; /* NULL: a large object */
     uint32_t index;
     uint8_t kind; /* enum reach_kind */

@@ -19,8 +19,8 @@
 #include <time.h>
 
 enum {
-    STOP_NAP = 1000000, /* nanoseconds between looks at a thread that does not stop yet … */
-    STOP_NAPS = 2000,   /* … and how often: one that waits for a vfork does not */
+    STOP_NAP = 1000000, /* nanoseconds between polls of a thread that runs on … */
+    STOP_NAPS = 2000,   /* … and how often: a thread that waits for a vfork does not */
     STOP_WORDS = 1024,
 #if defined(__x86_64__)
     STOP_CALL = 15, /* words of NT_PRSTATUS: the system call's number, the stack pointer */

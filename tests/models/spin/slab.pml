@@ -14,7 +14,7 @@
  *         DROP_EARLY      the taker drops the lock between the two
  *         EMPTY_UNLOCKED  the push that makes a slab empty needs no lock
  *         REST_UNLOCKED   a surplus returns by one compare-and-swap, and the list's turn comes after
- *         SETTLE_BLIND    the end of "pending" does not look whether the slab is on a list already
+ *         FINISH_BLIND    the end of "pending" does not look whether the slab is on a list already
  */
 #define N 3    /* objects; N as an index: none */
 #define TURNS 2
@@ -76,7 +76,7 @@ byte done;
     fi
 
 /* code: src/slab/node_steps.h node_update_lists | if (slab_flags(word) & SLAB_PENDING) */
-inline settle_lists(count, flag)
+inline update_lists(count, flag)
 {
     if
     :: flag
@@ -87,7 +87,7 @@ inline settle_lists(count, flag)
 }
 
 /* code: src/slab/node_pending.c node_finish_pending | slab_flags(word) & ~(uint32_t)SLAB_PENDING) */
-inline settle()
+inline finish_pending()
 {
     LOCK();
     READ();
@@ -97,7 +97,7 @@ inline settle()
     od;
     if
     :: u == 0 -> RETIRE()
-#ifdef SETTLE_BLIND
+#ifdef FINISH_BLIND
     :: u > 0 && h != N -> ADD_PARTIAL()
     :: u > 0 && h == N
 #else
@@ -156,8 +156,8 @@ inline publish(o)
         fi
     od;
     if
-    :: mine -> settle_lists(u - 1, p); DROP(); UNMAKE()
-    :: !mine && defer -> settle() /* when the thread leaves the library: code: src/slab/node_pending.c node_finish_chain | node_finish_pending(slab) */
+    :: mine -> update_lists(u - 1, p); DROP(); UNMAKE()
+    :: !mine && defer -> finish_pending() /* when the thread leaves the library: code: src/slab/node_pending.c node_finish_chain | node_finish_pending(slab) */
 #ifdef REF002
     :: !mine && !defer && h == N && !p -> ADD_PARTIAL()
 #endif
@@ -269,8 +269,8 @@ proctype taker(bool nospin)
             fi;
 #else
             if
-            :: mine -> settle_lists(u - (count - 1), p); DROP(); UNMAKE()
-            :: !mine && defer -> settle() /* code: src/slab/node_put.c node_publish | node_pend(cache, node, slab, many) */
+            :: mine -> update_lists(u - (count - 1), p); DROP(); UNMAKE()
+            :: !mine && defer -> finish_pending() /* code: src/slab/node_put.c node_publish | node_pend(cache, node, slab, many) */
             :: else
             fi;
 #endif

@@ -311,8 +311,8 @@ static bool leaks_again(struct leaks_report *report, uint64_t begin, struct targ
     return done;
 }
 
-/* While the process runs each search misses some pointers: what is left is what all of them found, and it is said when
- * further ones take nothing away. */
+/* While the process runs each search misses some pointers.  Objects that all of them found lost are left, and are
+ * reported when further searches take none away. */
 static bool leaks_until_agreed(struct leaks_report *report, struct target_error *error)
 {
     double wait = report->options->wait;
