@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hooks.c - what stands above the core in libstook: the table of base/hooks.h.
+ * hooks.c - what stands above the core in libstook: the table of base/hooks.h, with what watches; the rest is in common.c.
  */
 #include "base/hooks.h"
+
 #include "base/init.h"
 #include "base/placed.h"
-
-#include "base/settings.h"
-#include "cache/init.h"
 #include "charge/account.h"
-#include "observe/observe.h"
-#include "charge/group.h"
 #include "debug/fail.h"
 #include "debug/flags.h"
 #include "debug/gone.h"
@@ -21,33 +17,19 @@
 #include "debug/tools.h"
 #include "debug/track.h"
 #include "face/callbacks.h"
-#include "face/hotplug.h"
+#include "face/common.h"
 #include "face/traced.h"
 #include "guard/guard.h"
 #include "harden/quarantine.h"
 #include "kmalloc/kmalloc.h"
-#include "large/arena_span.h"
-#include "large/large.h"
+#include "observe/observe.h"
 #include "sample/sample.h"
 #include "sample/shadow.h"
 #include "slab/column.h"
-#include "slab/node.h"
-#include "view/reader.h"
 #include "watch/settings_show.h"
-
-#ifdef STOOK_SIM /* compiled once more, for the composition with simulated machines */
-#include "sim/sim.h"
-#define HOOKS_SIM(own, simulated) simulated
-#else
-#define HOOKS_SIM(own, simulated) own
-#endif
-
-/* Links the description of the library's structures (view/view.h) into every program that has this table. */
-__asm__(".globl view_note\n.reloc ., BFD_RELOC_NONE, view_note");
 
 static FIRST_TEXT void hooks_before_caches(void)
 {
-    HOOKS_SIM((void)0, sim_start());
     debug_flags_start();
     if (!debug_report_start())
         setting_refuse(SETTING_CORRUPTION_FILE, "the path is too long");
@@ -56,47 +38,19 @@ static FIRST_TEXT void hooks_before_caches(void)
     pages_track_start();
     quarantine_start();
     fail_start();
-    reader_allow();
-    if (setting_number(SETTING_TAGS))
-        account_all = ACCOUNT_TAG;
-    account_large_tags = account_all || debug_flags_large_users();
+    if (debug_flags_large_users())
+        account_large_tags = true;
     if (traced_init())
         observe_changed();
 }
 
 static FIRST_TEXT bool hooks_start(enum hooks_start phase, char *const *environment)
 {
-    switch (phase) {
-    case HOOKS_START:
-        return init_slow();
-    case HOOKS_SETTINGS:
-    case HOOKS_SETTINGS_ANEW:
-        HOOKS_SIM((void)0, sim_settings_read(environment));
-        settings_show_read(environment, phase == HOOKS_SETTINGS);
-        break;
-    case HOOKS_BEFORE_CACHES:
-        hooks_before_caches();
-        break;
-    }
-    return true;
-}
+    bool started = common_start(phase, environment);
 
-static bool hooks_due(enum hooks_due what, void *span, size_t blocks)
-{
-    switch (what) {
-    case HOOKS_DUE_SLABS:
-        node_drain_deferred();
-        break;
-    case HOOKS_DUE_LARGE:
-        large_drain_deferred();
-        break;
-    case HOOKS_DUE_SCAN:
-        hotplug_scan();
-        break;
-    case HOOKS_DUE_SPAN:
-        return arena_span_free_now(span, blocks);
-    }
-    return true;
+    if (phase == HOOKS_BEFORE_CACHES)
+        hooks_before_caches();
+    return started;
 }
 
 static FIRST_TEXT uint32_t hooks_cache_plan(const char *name, uint32_t flags,
@@ -155,39 +109,17 @@ static void hooks_slab(struct stook_cache *cache, struct slab *slab, bool made)
         slabs_gone(cache, slab);
 }
 
-static FIRST_TEXT void hooks_fork_child(bool nested)
+static FIRST_TEXT void hooks_fork(enum hooks_fork phase)
 {
+    common_fork(phase);
+    if (phase != HOOKS_FORK_CHILD && phase != HOOKS_FORK_NESTED)
+        return;
     slabs_child();
-    hotplug_child(); /* also where no lock was taken */
-    traced_child(nested);
+    traced_child(phase == HOOKS_FORK_NESTED);
     quarantine_child();
     debug_report_child();
     track_child();
     sample_child();
-    reader_allow();
-}
-
-static FIRST_TEXT void hooks_fork(enum hooks_fork phase)
-{
-    switch (phase) {
-    case HOOKS_FORK_TAKE:
-        callbacks_fork_take();
-        group_fork_take();
-        break;
-    case HOOKS_FORK_DROP:
-        group_fork_drop();
-        callbacks_fork_drop();
-        break;
-    case HOOKS_FORK_RENEW:
-        hotplug_child();
-        group_child();
-        callbacks_fork_renew();
-        break;
-    case HOOKS_FORK_CHILD:
-    case HOOKS_FORK_NESTED:
-        hooks_fork_child(phase == HOOKS_FORK_NESTED);
-        break;
-    }
 }
 
 /* Not earlier: the loader may have no tables for the unwinder yet. */
@@ -207,7 +139,7 @@ static FIRST_TEXT __attribute__((constructor(104), used)) void hooks_sample(void
 
 const struct hooks hooks = {
     .start = hooks_start,
-    .due = hooks_due,
+    .due = common_due,
     .alloc = accounted_alloc,
     .alloc_more = observe_alloc,
     .free = accounted_free,

@@ -7,37 +7,22 @@
  */
 #include "base/hooks.h"
 
-#include "base/init.h"
 #include "base/placed.h"
-#include "cache/init.h"
 #include "charge/group.h"
 #include "debug/depot.h"
 #include "debug/object.h"
 #include "debug/pages.h"
 #include "debug/tools.h"
 #include "face/callbacks.h"
-#include "face/hotplug.h"
+#include "face/common.h"
 #include "guard/guard.h"
 #include "harden/quarantine.h"
-#include "large/arena_span.h"
 #include "large/large.h"
 #include "observe/observe.h"
 #include "sample/shadow.h"
 #include "sample/sites.h"
-#include "slab/node.h"
 #include "trace/trace.h"
-#include "view/reader.h"
 #include "watch/settings_show.h"
-
-#ifdef STOOK_SIM /* compiled once more, for the composition with simulated machines */
-#include "sim/sim.h"
-#define LEAN_SIM(simulated) simulated
-#else
-#define LEAN_SIM(simulated) (void)0
-#endif
-
-/* Links the description of the library's structures (view/view.h) into every program that has this table. */
-__asm__(".globl view_note\n.reloc ., BFD_RELOC_NONE, view_note");
 
 /* ---- the table ------------------------------------------------------------------------------------ */
 
@@ -57,37 +42,11 @@ static FIRST_TEXT void lean_settings(void)
 
 static FIRST_TEXT bool lean_start(enum hooks_start phase, char *const *environment)
 {
-    if (phase == HOOKS_START)
-        return init_slow();
-    if (phase == HOOKS_BEFORE_CACHES) {
-        LEAN_SIM(sim_start());
-        reader_allow();
-        account_all = setting_number(SETTING_TAGS) ? ACCOUNT_TAG : 0;
-        account_large_tags = account_all != 0;
-    } else {
-        LEAN_SIM(sim_settings_read(environment));
-        settings_show_read(environment, phase == HOOKS_SETTINGS);
-        lean_settings();
-    }
-    return true;
-}
+    bool started = common_start(phase, environment);
 
-static bool lean_due(enum hooks_due what, void *span, size_t blocks)
-{
-    switch (what) {
-    case HOOKS_DUE_SLABS:
-        node_drain_deferred();
-        break;
-    case HOOKS_DUE_LARGE:
-        large_drain_deferred();
-        break;
-    case HOOKS_DUE_SCAN:
-        hotplug_scan();
-        break;
-    case HOOKS_DUE_SPAN:
-        return arena_span_free_now(span, blocks);
-    }
-    return true;
+    if (phase == HOOKS_SETTINGS || phase == HOOKS_SETTINGS_ANEW)
+        lean_settings();
+    return started;
 }
 
 static FIRST_TEXT uint32_t lean_cache_plan(const char *name, uint32_t flags,
@@ -112,33 +71,9 @@ static void lean_slab(struct stook_cache *cache, struct slab *slab, bool made)
         account_slab_gone(cache, slab);
 }
 
-static FIRST_TEXT void lean_fork(enum hooks_fork phase)
-{
-    switch (phase) {
-    case HOOKS_FORK_TAKE:
-        callbacks_fork_take();
-        group_fork_take();
-        break;
-    case HOOKS_FORK_DROP:
-        group_fork_drop();
-        callbacks_fork_drop();
-        break;
-    case HOOKS_FORK_RENEW:
-        hotplug_child();
-        group_child();
-        callbacks_fork_renew();
-        break;
-    case HOOKS_FORK_CHILD:
-    case HOOKS_FORK_NESTED:
-        hotplug_child(); /* also where no lock was taken */
-        reader_allow();
-        break;
-    }
-}
-
 const struct hooks hooks = {
     .start = lean_start,
-    .due = lean_due,
+    .due = common_due,
     .alloc = accounted_alloc,
     .alloc_more = observe_alloc,
     .free = accounted_free,
@@ -147,7 +82,7 @@ const struct hooks hooks = {
     .cache = lean_cache,
     .slab = lean_slab,
     .reclaim = callbacks_reclaim,
-    .fork = lean_fork,
+    .fork = common_fork,
 };
 
 /* ---- observe.h ------------------------------------------------------------------------------------- */

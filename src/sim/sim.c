@@ -2,7 +2,7 @@
 /*
  * sim.c - simulated machines (docs/topology.md): STOOK_TOPOLOGY, the calls of stook/topology.h that only such a
  * machine serves, and the CPU that a thread states.  No shipped library has this file.  The tool, the tests and the
- * library in lib/stook/sim do: there this folder takes the place of face/hooks.c, compiled with STOOK_SIM, and of
+ * library in lib/stook/sim do: there this folder takes the place of face/common.c, compiled with STOOK_SIM, and of
  * percpu/percpu_cpu.c.
  *
  * CPUs and memory come and go under the cache list's lock: one thread changes the tables at a time, and none beside

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim.h - the composition with simulated machines: its own part of the table of base/hooks.h (face/hooks.c).
+ * sim.h - the composition with simulated machines: its own part of the table of base/hooks.h (face/common.c).
  */
 #ifndef STOOK_SIM_SIM_H
 #define STOOK_SIM_SIM_H
