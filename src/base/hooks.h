@@ -6,8 +6,8 @@
  * through one of these pointers, and through no other variable: scripts/check-layers.py fails on a call
  * that names a function above its caller.
  *
- * `hooks` is a constant, which each composition defines: face/hooks.c for the whole library, face/lean.c for the one that
- * watches nothing, face/alone.c for the core (base to cache) on its own, where only the calls within it are set.  The
+ * `hooks` is a constant, which each composition defines.  The whole library is face/hooks.c.  face/lean.c watches
+ * nothing, and face/alone.c is the core (base to cache) on its own.  In the core only the calls within it are set.  The
  * caller tests for NULL where the comment says so.
  */
 #ifndef STOOK_BASE_HOOKS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * common.c - what the full library (hooks.c) and the lean one (lean.c) do alike when the core calls up.
+ * common.c - the calls of the core that the whole library (hooks.c) and the lean one (lean.c) serve alike.
  *
  * The composition with simulated machines compiles this file once more, with STOOK_SIM, and links it in place of the
  * library's own.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * common.h - what the table of base/hooks.h does in every library: hooks.c and lean.c call it, or have it in their table.
+ * common.h - the functions of the table of base/hooks.h that hooks.c and lean.c share.
  */
 #ifndef STOOK_FACE_COMMON_H
 #define STOOK_FACE_COMMON_H

@@ -50,6 +50,10 @@ step "the library from its sources"
 env -u STOOK_LIB_DIR CARGO_TARGET_DIR="$CARGO_TARGET_DIR-vendored" cargo test --locked --offline \
     -p stook --features vendored --test objects --test threads
 
+step "the lean library from its sources"
+env -u STOOK_LIB_DIR CARGO_TARGET_DIR="$CARGO_TARGET_DIR-lean" cargo test --locked --offline -p stook \
+    --no-default-features --features alloc,vendored --test objects --test threads
+
 step "the installed library, by pkg-config"
 DESTDIR=$work/root cmake --install "$STOOK_BUILD_DIR" >"$work/log" || fail "$(tail -n 20 "$work/log")"
 pc=$(find "$work/root" -name stook.pc)

@@ -9,12 +9,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The layers of libstook, as CMakeLists.txt has them.
-const LAYERS: &[&str] = &[
-    "base", "os", "percpu", "page", "slab", "sheaf", "cache", "text", "large", "sample", "trace", "site",
-    "debug", "harden", "charge", "guard", "observe", "kmalloc", "watch", "reserve", "view",
-    "face",
-];
+/// What of `src/` other libraries and compositions have.
+const OTHERS: &[&str] = &["malloc/", "sim/", "urcu/", "face/alone.c"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -89,21 +85,33 @@ fn sources() -> PathBuf {
     panic!("no libstook was found: pkg-config knows no `stook`, STOOK_LIB_DIR is not set, and this package has no C sources");
 }
 
-fn build(root: &Path) {
+/// The C files of the library: of the lean one without the feature `watch`.
+fn files(src: &Path) -> Vec<PathBuf> {
+    let list = std::fs::read_to_string(src.join("face/lean.list")).expect("face/lean.list");
+    let lacking: Vec<&str> = if env::var_os("CARGO_FEATURE_WATCH").is_some() {
+        vec!["face/lean.c"]
+    } else {
+        list.lines().filter(|line| !line.starts_with('#')).collect()
+    };
     let mut files = Vec::new();
-    for layer in LAYERS {
-        let folder = root.join("src").join(layer);
+    for folder in entries(src).into_iter().filter(|path| path.is_dir()) {
         println!("cargo:rerun-if-changed={}", folder.display());
-        let entries = folder.read_dir().unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-        for entry in entries {
-            let path = entry.expect("a folder that can be read").path();
-            // What the core has instead of the layers above it.
-            let other = path.ends_with("face/alone.c") || path.ends_with("face/lean.c");
-            if path.extension().is_some_and(|e| e == "c") && !other {
-                files.push(path);
-            }
-        }
+        files.extend(entries(&folder).into_iter().filter(|path| {
+            let name = path.strip_prefix(src).expect("below src/").to_string_lossy();
+            name.ends_with(".c")
+                && !OTHERS.iter().chain(&lacking).any(|begin| name.starts_with(begin))
+        }));
     }
+    files
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = folder.read_dir().unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    entries.map(|entry| entry.expect("a folder that can be read").path()).collect()
+}
+
+fn build(root: &Path) {
+    let mut files = files(&root.join("src"));
     files.sort();
     println!("cargo:rerun-if-changed={}", root.join("include").display());
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();

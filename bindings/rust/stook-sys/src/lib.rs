@@ -9,7 +9,7 @@
 #![cfg_attr(stook_goto_outputs, feature(asm_goto_with_outputs))]
 #![allow(non_camel_case_types)]
 
-use core::ffi::{c_char, c_int, c_long, c_uint, c_void};
+use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::ptr::NonNull;
 
 /// What [`inline::pop_or`] does where the fast path has no object.
@@ -177,7 +177,8 @@ extern "C" {
     ) -> *mut stook_cache;
     pub fn stook_cache_destroy(cache: *mut stook_cache) -> c_int;
     pub fn stook_cache_shrink(cache: *mut stook_cache) -> usize;
-    pub fn stook_cache_validate(cache: *mut stook_cache) -> c_long;
+    #[cfg(feature = "watch")]
+    pub fn stook_cache_validate(cache: *mut stook_cache) -> core::ffi::c_long;
 
     // objects
     pub fn stook_alloc(cache: *mut stook_cache, flags: c_uint) -> *mut c_void;
@@ -228,6 +229,7 @@ extern "C" {
     ) -> isize;
 
     // stook/tag.h
+    #[cfg(feature = "watch")]
     pub fn stook_profile_write(fd: c_int) -> c_int;
 
     // stook/sheaf.h
@@ -295,7 +297,7 @@ extern "C" {
 }
 
 // A program that is linked with libstook.a writes no profile (STOOK_PROFILE) unless it refers to this call.
-#[cfg(not(any(miri, stook_mock)))]
+#[cfg(all(feature = "watch", not(any(miri, stook_mock))))]
 #[used]
 static PROFILES: unsafe extern "C" fn(c_int) -> c_int = stook_profile_write;
 

@@ -206,6 +206,7 @@ impl<T, H: Return<T>> Cache<T, H> {
     /// assert_eq!(WORDS.validate()?, 0);
     /// # Ok::<(), stook::Error>(())
     /// ```
+    #[cfg(feature = "watch")]
     pub fn validate(&self) -> Result<usize, Error> {
         let cache = self.raw.handle()?;
         // SAFETY: as in shrink().

@@ -210,6 +210,7 @@ fn a_reserve_does_not_fail() {
     assert_eq!(in_use(&NODES), 0);
 }
 
+#[cfg(feature = "watch")]
 #[test]
 fn debugged_and_hardened_caches_work_too() {
     cache! {
@@ -222,6 +223,13 @@ fn debugged_and_hardened_caches_work_too() {
     }
     assert_eq!(CHECKED.validate(), Ok(0));
     assert_eq!(in_use(&CHECKED), 0);
+}
+
+#[cfg(not(feature = "watch"))]
+#[test]
+fn the_lean_library_refuses_a_debugged_cache() {
+    cache! { static CHECKED: Cache<u64, Checked> = Settings::new().debugged(); }
+    assert_eq!(CHECKED.try_alloc(1).err().unwrap().error().errno(), 95); // ENOTSUP
 }
 
 #[test]
