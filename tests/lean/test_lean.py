@@ -7,6 +7,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 BUILD = pathlib.Path(os.environ["STOOK_BUILD_DIR"])
@@ -40,6 +41,16 @@ class Lean(unittest.TestCase):
                                text=True).stdout
         self.assertIn(" stook_cache_create@", names)
         self.assertNotRegex(names, r"stook_(trace_|profile_|cache_debug_set|cache_validate|object_track)")
+
+    def test_archive(self):  # that of malloc: lean.static_link
+        source = pathlib.Path(os.environ["STOOK_SOURCE_DIR"])
+        for flag in "-static", "-pie":
+            with tempfile.TemporaryDirectory() as work:
+                subprocess.run([os.environ["CC"], flag, "-fPIE", f"-I{source}/include", "-o", f"{work}/points",
+                                source / "examples/ten_lines.c", BUILD / "lib/libstook.a", "-pthread"], check=True)
+                done = run(f"{work}/points", LD_PRELOAD="", STOOK_TRACE=f"{work}/trace")
+                self.assertRegex(done.stdout, r"(?m)^point ")
+                self.assertEqual(done.stderr.count("this is the lean library"), 1, done.stderr)
 
     def test_size(self):
         sections = subprocess.run(["size", "-A", LIBRARY], check=True, stdout=subprocess.PIPE, text=True).stdout
