@@ -11,6 +11,7 @@
     {
       packages = each (system: rec {
         stook = nixpkgs.legacyPackages.${system}.callPackage ./packaging/nix/package.nix { src = self; };
+        stook-lean = stook.override { watch = false; };
         default = stook;
       });
       # nix run . -- run --report -- ls

@@ -5,7 +5,8 @@
   debian-symbols.py --check LIBDIR [TREE]   fails where a file differs from the libraries in LIBDIR
   debian-symbols.py --fix LIBDIR [TREE]     adds symbols that are new, at the version of CMakeLists.txt
 
-A symbol that is gone is an error in both: programs need it, and docs/releases.md says what that means.
+Symbols that the lean library lacks end with 1: programs that use one need the full library, by the second line of
+the file.  A symbol that is gone is an error in both: programs need it, and docs/releases.md says what that means.
 """
 import pathlib
 import re
@@ -44,9 +45,8 @@ def main(arguments):
     wrong = 0
     for soname, package in LIBRARIES.items():
         path = root / f"debian/{package}.symbols"
-        first = {}
-        if path.exists():
-            first = dict(re.findall(r"^ (\S+) (\S+)$", path.read_text(encoding="utf-8"), re.M))
+        text = path.read_text(encoding="utf-8")
+        first = dict(re.findall(r"^ (\S+) (\S.*)$", text, re.M))
         if not (folder / soname).exists():
             print(f"{soname}: not built")
             wrong += 1
@@ -62,7 +62,7 @@ def main(arguments):
                 print(f"{path.name}: {name} is missing (scripts/debian-symbols.py --fix LIBDIR)")
                 wrong += 1
         if fix:
-            lines = [f"{soname} {package} #MINVER#", "* Build-Depends-Package: libstook-dev"]
+            lines = [line for line in text.splitlines() if line[:1] != " "]
             lines += [f" {name} {first[name]}" for name in sorted(first)]
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return bool(wrong)

@@ -4,7 +4,7 @@ vcpkg_download_distfile(ARCHIVE
     SHA512 @SHA512@
 )
 vcpkg_extract_source_archive(SOURCE_PATH ARCHIVE "${ARCHIVE}")
-vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS FEATURES tools STOOK_TOOLS)
+vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS FEATURES tools STOOK_TOOLS watch STOOK_WATCH)
 vcpkg_cmake_configure(
     SOURCE_PATH "${SOURCE_PATH}"
     OPTIONS -DSTOOK_TESTS=OFF -DSTOOK_BENCH=OFF ${FEATURE_OPTIONS}
