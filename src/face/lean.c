@@ -75,7 +75,7 @@ const struct hooks hooks = {
     .start = lean_start,
     .due = common_due,
     .alloc = accounted_alloc,
-    .alloc_more = observe_alloc,
+    .alloc_more = accounted_alloc_more,
     .free = accounted_free,
     .free_more = observe_free,
     .cache_plan = lean_cache_plan,
@@ -88,11 +88,6 @@ const struct hooks hooks = {
 /* ---- observe.h ------------------------------------------------------------------------------------- */
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-
-size_t observe_alloc(const struct hooks_call *call)
-{
-    return accounted_alloc_more(call);
-}
 
 void observe_free(struct stook_cache *cache, void **objects, size_t n)
 {

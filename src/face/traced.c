@@ -31,10 +31,29 @@ static struct {
     bool each; /* the pattern has %p: each process has a file of its own */
 } traced_wish LARGE_BSS;
 
+/* Begins a trace; NULL: ends it. */
+static int traced_switch(const char *path, size_t limit)
+{
+    int error = EINVAL;
+
+    context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    if (path)
+        error = trace_begin(path, limit);
+    else if (trace_end())
+        error = 0;
+    if (error == 0)
+        observe_changed();
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    context_leave();
+    if (error == 0)
+        return 0;
+    errno = error;
+    return -1;
+}
+
 int stook_trace_start(const char *path, size_t limit)
 {
-    int error;
-
     if (!path || !*path) {
         errno = EINVAL;
         return -1;
@@ -43,36 +62,16 @@ int stook_trace_start(const char *path, size_t limit)
         errno = ENOMEM;
         return -1;
     }
-    context_enter();
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    error = trace_begin(path, limit);
-    if (error == 0)
-        observe_changed();
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    context_leave();
-    if (error != 0)
-        errno = error;
-    return error == 0 ? 0 : -1;
+    return traced_switch(path, limit);
 }
 
 int stook_trace_stop(void)
 {
-    bool ended;
-
     if (!init_once()) {
         errno = EINVAL;
         return -1;
     }
-    context_enter();
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    ended = trace_end();
-    if (ended)
-        observe_changed();
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    context_leave();
-    if (!ended)
-        errno = EINVAL;
-    return ended ? 0 : -1;
+    return traced_switch(NULL, 0);
 }
 
 /* ---- what the environment asks for ------------------------------------------------------------ */
