@@ -93,15 +93,14 @@ fn files(src: &Path) -> Vec<PathBuf> {
     } else {
         list.lines().filter(|line| !line.starts_with('#')).collect()
     };
-    let mut files = Vec::new();
-    for folder in entries(src).into_iter().filter(|path| path.is_dir()) {
-        println!("cargo:rerun-if-changed={}", folder.display());
-        files.extend(entries(&folder).into_iter().filter(|path| {
-            let name = path.strip_prefix(src).expect("below src/").to_string_lossy();
-            name.ends_with(".c")
-                && !OTHERS.iter().chain(&lacking).any(|begin| name.starts_with(begin))
-        }));
-    }
+    let folders = entries(src).into_iter().filter(|path| path.is_dir());
+    let mut files: Vec<PathBuf> = folders.flat_map(|folder| entries(&folder)).collect();
+    files.retain(|path| {
+        let name = path.strip_prefix(src).expect("below src/").to_string_lossy();
+        let elsewhere = OTHERS.iter().chain(&lacking).any(|begin| name.starts_with(begin));
+        name.ends_with(".c") && !elsewhere
+    });
+    files.sort();
     files
 }
 
@@ -111,13 +110,13 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn build(root: &Path) {
-    let mut files = files(&root.join("src"));
-    files.sort();
-    println!("cargo:rerun-if-changed={}", root.join("include").display());
+    for folder in ["src", "include"] {
+        println!("cargo:rerun-if-changed={}", root.join(folder).display());
+    }
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     let sections = matches!(arch.as_str(), "x86_64" | "aarch64" | "riscv64");
     let mut c = cc::Build::new();
-    c.files(&files)
+    c.files(files(&root.join("src")))
         .include(root.join("include"))
         .include(root.join("src"))
         .std("gnu17")
