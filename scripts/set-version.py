@@ -26,7 +26,7 @@ def places(root, version):
     rust = root / "bindings/rust"
     yield rust / "Cargo.toml", r'^version = "([\d.]+)"$', version
     yield rust / "bench/Cargo.toml", r'^version = "([\d.]+)"$', version
-    yield rust / "stook/Cargo.toml", r'^stook-sys = { path = "../stook-sys", version = "([\d.]+)" }', version
+    yield rust / "stook/Cargo.toml", r'^stook-sys = { path = "../stook-sys", version = "([\d.]+)"', version
     for crate in ("stook", "stook-sys"):
         for lock in (rust / "Cargo.lock", rust / "bench/Cargo.lock"):
             yield lock, rf'^name = "{crate}"\nversion = "([\d.]+)"', version
