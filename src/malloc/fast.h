@@ -49,6 +49,8 @@ struct fast {
 _Static_assert(offsetof(struct fast, unused) == 8, "where a size can be");
 _Static_assert(offsetof(struct fast, slot[7]) % 64 == 8, "of 112 bytes, not of 32 or 64");
 extern struct fast fast __attribute__((visibility("hidden")));
+/* While allocations are counted for samples, and nothing else closes the fast path: fast.slot's entries, which are NULL then. */
+extern const void *fast_counted[SIZES_STEPS] __attribute__((visibility("hidden")));
 /* Which addresses are starts (starts.h), by the cache's index; 0: it is no class. */
 extern uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((visibility("hidden")));
 
@@ -68,13 +70,14 @@ static inline __attribute__((always_inline)) uint64_t fast_marked(const void *ob
     return fast.key ^ (uintptr_t)object;
 }
 
-static inline __attribute__((always_inline)) bool fast_alloc(size_t size, void **object)
+static inline __attribute__((always_inline)) bool fast_alloc(const void *const *slots, size_t size,
+                                                             void **object)
 {
     const void *slot;
 
     if (__builtin_expect(size > SIZES_MAX, 0))
         return false;
-    slot = FAST_TESTED(slot[(size + SIZES_STEP - 1) / SIZES_STEP]);
+    slot = __atomic_load_n(&slots[(size + SIZES_STEP - 1) / SIZES_STEP], __ATOMIC_ACQUIRE);
     if (__builtin_expect(slot == NULL, 0) ||
         __builtin_expect(!stook_rseq_pop(slot, fast.rseq_offset, object), 0))
         return false;
