@@ -21,7 +21,6 @@
 
 struct fast fast __attribute__((aligned(64))) LARGE_BSS;
 uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((aligned(64))) HEAD_BSS;
-const void *fast_counted[SIZES_STEPS] LARGE_BSS;
 
 enum {
     CLASS_LARGER = 4, /* classes tried beyond one that has no object */
@@ -109,10 +108,10 @@ static void class_show(unsigned class, unsigned closed)
         return;
     for (size_t i = class > 0 ? sizes_of(class - 1) / SIZES_STEP + 1 : 0;
          i <= sizes_of(class) / SIZES_STEP; i++) {
-        __atomic_store_n(&fast.slot[i], closed ? NULL : slot, __ATOMIC_RELEASE);
+        __atomic_store_n(&fast.slot[FAST_OPEN][i], closed ? NULL : slot, __ATOMIC_RELEASE);
         /* Where nothing is sampled, the table stays untouched. */
-        if (__atomic_load_n(&fast_counted[i], __ATOMIC_RELAXED) != counted)
-            __atomic_store_n(&fast_counted[i], counted, __ATOMIC_RELEASE);
+        if (__atomic_load_n(&fast.slot[FAST_COUNTED][i], __ATOMIC_RELAXED) != counted)
+            __atomic_store_n(&fast.slot[FAST_COUNTED][i], counted, __ATOMIC_RELEASE);
     }
 }
 
@@ -400,7 +399,7 @@ static inline bool class_counted(size_t size, void **object)
 {
     int64_t *left = (int64_t *)((char *)__builtin_thread_pointer() + class_left);
 
-    if (*left - 1 <= (int64_t)size || !fast_alloc(fast_counted, size, object))
+    if (*left - 1 <= (int64_t)size || !fast_alloc(FAST_COUNTED, size, object))
         return false;
     *left -= (int64_t)size + 1;
     return true;

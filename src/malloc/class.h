@@ -32,8 +32,8 @@ void *class_alloc(size_t size, const void *from);
 void *class_alloc_aligned(size_t align, size_t size, const void *from);
 /* *zeroed: the object reads as zeros already. */
 void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from);
-/* Any pointer; NULL is nothing.  errno is kept.  `call` is named in the report of a wrong one.  `size`: what the caller
- * says, which debug caches compare, or 0. */
+/* Any pointer; NULL is nothing.  errno is kept.  `call` is named in the report of a wrong one.  `size`: the caller's,
+ * which debug caches compare, or 0. */
 void class_free_as(void *object, const char *call, enum stook_private_call as, size_t size);
 /* Usable bytes of an object; 0: it is glibc's (libc_heap.h), or was reported and the program goes on. */
 size_t class_size(const void *object, const char *call);

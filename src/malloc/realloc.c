@@ -27,7 +27,7 @@ static void *realloc_copy(void *object, size_t had, size_t size, size_t wanted, 
         fresh = class_alloc(wanted, from);
         errno = fresh ? errno : saved;
     }
-    if (!fresh && !fast_alloc(fast.slot, size, &fresh))
+    if (!fresh && !fast_alloc(FAST_OPEN, size, &fresh))
         fresh = class_alloc(size, from);
     if (!fresh)
         return NULL;

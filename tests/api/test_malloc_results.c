@@ -64,6 +64,8 @@ TEST(test_nothing_is_read_behind_an_object_of_kmalloc)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void **p, **all = NULL;
 
+    if (getenv("STOOK_DEBUG"))
+        skip(); /* there are zones behind objects, which are checked */
     /* Each object points to the one before; the last one ends with a page. */
     do {
         p = stook_kmalloc(8, 0);
