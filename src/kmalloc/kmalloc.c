@@ -3,6 +3,7 @@
  * kmalloc.c - stook_kmalloc() and its family: size classes over caches, whole pages above.  A set of classes is written
  * before its caller knows it; the plain and the charged set are made by the first call that wants them.
  */
+#include <stook/inline.h>
 #include <stook/kmalloc.h>
 #include <stook/kmem_private.h>
 
@@ -234,10 +235,8 @@ static void *kmalloc_once(struct kmalloc_set *set, size_t size, unsigned flags, 
                                        set == &stook_kmalloc_charged ? owner : ACCOUNT_NOBODY);
         cache = atomic_load_explicit(&set->cache[kmalloc_class(size)], memory_order_relaxed);
         if (account_sampled() && set == &stook_kmalloc_plain && !cache_hooks(cache) &&
-            alloc_may(cache, flags) &&
-            ((!(flags & STOOK_SIGNAL_SAFE) &&
-              (object = sampled_alloc(cache, size, 1, where, flags & STOOK_ZERO)) != NULL) ||
-             (alloc_is_fast(flags) && (object = sampled_pop(cache)) != NULL)))
+            alloc_may(cache, flags) && !(flags & STOOK_SIGNAL_SAFE) &&
+            (object = sampled_alloc(cache, size, 1, where, flags & STOOK_ZERO)) != NULL)
             return object;
         object = kmalloc_cached(cache, size, flags, where, owner);
         if (object &&
@@ -283,22 +282,15 @@ __attribute__((noinline, cold)) void *stook_kmalloc_set(struct kmalloc_set *set,
     return kmalloc_once(set, size, flags, where, ACCOUNT_CURRENT);
 }
 
-/* Everything but "the class is made, and its main sheaf holds an object". */
-static __attribute__((noinline, cold)) void *kmalloc_slow(size_t size, unsigned flags,
-                                                          uint64_t where)
-{
-    return stook_kmalloc_set(&stook_kmalloc_plain, size, flags, where);
-}
-
-static inline __attribute__((always_inline)) bool kmalloc_fast(size_t size, unsigned flags,
-                                                               void **object)
+static inline __attribute__((always_inline)) bool kmalloc_fast(
+    _Atomic(struct stook_cache *) *caches, size_t size, unsigned flags, void **object)
 {
     /* A size of 0 is the largest here. */
     if (__builtin_expect(size - 1 < STOOK_KMALLOC_CACHE_MAX, 1) &&
         __builtin_expect((flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) == 0, 1)) {
         /* Acquire: its head. */
         const struct stook_cache *cache =
-            atomic_load_explicit(&kmalloc_open[kmalloc_class(size)], memory_order_acquire);
+            atomic_load_explicit(&caches[kmalloc_class(size)], memory_order_acquire);
         return __builtin_expect(cache != NULL, 1) &&
                __builtin_expect(stook_rseq_pop(cache->head.slots, cache->head.rseq_offset, object),
                                 1);
@@ -306,11 +298,28 @@ static inline __attribute__((always_inline)) bool kmalloc_fast(size_t size, unsi
     return false;
 }
 
+/*
+ * Everything but "the class is made, and its main sheaf holds an object"; and that, too, where allocations are counted and
+ * this one is no sample.
+ */
+static __attribute__((noinline, cold)) void *kmalloc_slow(size_t size, unsigned flags,
+                                                          uint64_t where)
+{
+    void *object;
+
+    if (account_sampled() && sample_left - 1 > (int64_t)size && !(flags & STOOK_SIGNAL_SAFE) &&
+        kmalloc_fast(stook_kmalloc_plain.cache, size, flags, &object)) {
+        sample_left -= (int64_t)size + 1;
+        return object;
+    }
+    return stook_kmalloc_set(&stook_kmalloc_plain, size, flags, where);
+}
+
 __attribute__((aligned(64))) void *stook_kmalloc(size_t size, unsigned flags)
 {
     void *object;
 
-    if (kmalloc_fast(size, flags, &object))
+    if (kmalloc_fast(kmalloc_open, size, flags, &object))
         return object;
     return kmalloc_slow(size, flags, where_address(__builtin_return_address(0)));
 }
@@ -320,7 +329,7 @@ __attribute__((aligned(64))) void *stook_kmalloc_at(size_t size, unsigned flags,
 {
     void *object;
 
-    if (kmalloc_fast(size, flags, &object))
+    if (kmalloc_fast(kmalloc_open, size, flags, &object))
         return object;
     return kmalloc_slow(size, flags, where_site(site, __builtin_return_address(0)));
 }
@@ -329,7 +338,8 @@ void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where)
 {
     void *object;
 
-    return kmalloc_fast(size, flags, &object) ? object : kmalloc_slow(size, flags, where);
+    return kmalloc_fast(kmalloc_open, size, flags, &object) ? object
+                                                            : kmalloc_slow(size, flags, where);
 }
 
 size_t stook_kmalloc_size(size_t size)

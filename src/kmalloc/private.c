@@ -70,6 +70,7 @@ void stook_private_view(struct stook_private_view *view)
     for (unsigned i = 0; i < sizeof(view->key) / sizeof(uint16_t); i++)
         view->key = view->key << 16 | cache_secret();
     view->keeps_deepbind = setting_number(SETTING_DEEPBIND);
+    view->left = &sample_left;
 }
 
 _Static_assert((int)STOOK_PRIVATE_CLOSES_ALL == HOOKS_CLOSES_ALL &&
@@ -321,15 +322,9 @@ void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, 
     /* Zones keep a class from being aligned as its size is. */
     if (__builtin_expect(cache->layout.lead != 0, 0) && align > private_align(cache))
         return stook_private_large_alloc(size, align, NULL, from);
-    if (account_sampled() && !cache_hooks(cache)) {
-        object = sampled_alloc(cache, size, align, private_where(from), false);
-        if (object) /* without a mark: it may be smaller than that */
-            return object;
-        if ((object = sampled_pop(cache)) != NULL) {
-            *stook_private_mark(object) = 0;
-            return object;
-        }
-    }
+    if (account_sampled() && !cache_hooks(cache) &&
+        (object = sampled_alloc(cache, size, align, private_where(from), false)) != NULL)
+        return object; /* without a mark: it may be smaller than that */
     object = cache_hooks(cache) ? private_accounted(cache, size, align, from)
                                 : alloc_plain(cache, STOOK_WAIT);
 

@@ -21,7 +21,7 @@
  * thread is starting either, and has come back (base/once.h).  The first call.  It says which both are, and aborts, if malloc's `interface` is
  * another one: that is the number of what is declared here, which grows with every change.
  */
-#define STOOK_PRIVATE_INTERFACE 10u
+#define STOOK_PRIVATE_INTERFACE 11u
 STOOK_API bool stook_private_start(unsigned interface, const char *version, void (*make)(void));
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
@@ -36,6 +36,7 @@ struct stook_private_view {
     bool tokens; /* STOOK_HARDEN has "tokens": malloc has caches of its own for each partition */
     bool keeps_deepbind;   /* STOOK_DEEPBIND=keep */
     unsigned char perturb; /* MALLOC_PERTURB_ */
+    int64_t *left;         /* this thread's countdown (sample_left in sample/sample.h) */
 };
 STOOK_API void stook_private_view(struct stook_private_view *view);
 

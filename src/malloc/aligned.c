@@ -10,12 +10,6 @@
 #include <stdint.h>
 #include <sys/auxv.h>
 
-/* The kernel's, not the arena's. */
-static size_t aligned_page(void)
-{
-    return getauxval(AT_PAGESZ);
-}
-
 static bool aligned_power(size_t align)
 {
     return align != 0 && (align & (align - 1)) == 0;
@@ -32,7 +26,7 @@ static void *aligned_object(size_t align, size_t size, const void *from)
     }
     if (align > SIZES_STEP)
         return class_alloc_aligned(align, size, from);
-    return fast_alloc(size, &object) ? object : class_alloc(size, from);
+    return fast_alloc(FAST_OPEN, size, &object) ? object : class_alloc(size, from);
 }
 
 /* What is no power of two is rounded up to one, as glibc does. */
@@ -69,13 +63,13 @@ int MALLOC_NAME(posix_memalign)(void **result, size_t align, size_t size)
 
 void *MALLOC_NAME(valloc)(size_t size)
 {
-    return aligned_object(aligned_page(), size, CLASS_FROM);
+    return aligned_object(getauxval(AT_PAGESZ), size, CLASS_FROM);
 }
 MALLOC_ALSO(valloc, __libc_valloc)
 
 void *MALLOC_NAME(pvalloc)(size_t size)
 {
-    size_t page = aligned_page();
+    size_t page = getauxval(AT_PAGESZ); /* the kernel's, not the arena's */
 
     if (__builtin_add_overflow(size, page - 1, &size)) {
         errno = ENOMEM;

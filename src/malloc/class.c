@@ -33,13 +33,27 @@ enum {
     CLASS_LENT_DENSE = 4096,
 };
 
-enum { CLASS_PARTITIONS = STOOK_PRIVATE_PARTITIONS };
-
 /* One partition, or all of them (STOOK_HARDEN=tokens): then no two share a slab. */
 static struct stook_cache *class_cache[SIZES_CLASSES];
-static struct stook_cache *class_more[CLASS_PARTITIONS - 1][SIZES_CLASSES] LARGE_BSS;
-static bool class_is_parted; /* constant after the start … */
-static size_t class_canary;  /* … as are the bytes behind each object that are not the user's */
+static struct stook_cache *class_more[STOOK_PRIVATE_PARTITIONS - 1][SIZES_CLASSES] LARGE_BSS;
+/* Constant after the start: bytes behind each object that are not the user's; from the thread pointer to sample_left. */
+static size_t class_canary;
+static intptr_t class_left;
+
+/* Why the fast path is closed: bits, set and cleared by anyone at any time. */
+enum {
+    CLASS_ACCOUNTED = 1,
+    CLASS_PERTURBED = 2,
+    CLASS_PARTED = 4,  /* these two close malloc, and not free */
+    CLASS_SAMPLED = 8, /* kmalloc/sampled.h */
+    CLASS_ALL = CLASS_ACCOUNTED | CLASS_PERTURBED,
+};
+static unsigned class_closed = CLASS_ACCOUNTED; /* until it is said whether they are */
+
+static inline bool class_is_parted(void)
+{
+    return __builtin_expect(__atomic_load_n(&class_closed, __ATOMIC_RELAXED) & CLASS_PARTED, 0);
+}
 
 /* Of a request that is not large. */
 static unsigned class_of(size_t size)
@@ -64,7 +78,7 @@ static inline struct stook_cache *class_found(unsigned partition, unsigned class
 
 static inline unsigned class_partition(const void *from)
 {
-    return __builtin_expect(class_is_parted, 0) ? stook_private_partition(from) : 0;
+    return class_is_parted() ? stook_private_partition(from) : 0;
 }
 
 static uint16_t class_lent[SIZES_CLASSES]; /* bytes lent to a class; atomic */
@@ -77,34 +91,28 @@ static const void *const class_malloc __attribute__((used)) = (const void *)MALL
 
 static size_t class_bytes; /* from fast.base on, which may hold objects */
 
-/* Why the fast path is closed: bits, set and cleared by anyone at any time. */
-enum {
-    CLASS_ACCOUNTED = 1,
-    CLASS_PERTURBED = 2,
-    CLASS_PARTED = 4,  /* these two close malloc, and not free */
-    CLASS_SAMPLED = 8, /* kmalloc/sampled.h */
-    CLASS_ALL = CLASS_ACCOUNTED | CLASS_PERTURBED,
-};
-static unsigned class_closed = CLASS_ACCOUNTED; /* until it is said whether they are */
-
 static unsigned char class_byte; /* M_PERTURB's; 0: nothing is filled */
 
 static const void *class_slot[SIZES_CLASSES]; /* in CPU 0's area; NULL: not made yet */
-static const void *class_more_slot[CLASS_PARTITIONS - 1][SIZES_CLASSES] LARGE_BSS;
 
 /*
  * Lets malloc's fast path find a class, or hides it.  A class that is not made has no slots in the table,
  * whose pages stay untouched; the thread that makes it sees what this thread changed before, and stores later.
  */
-static void class_show(unsigned class, bool closed)
+static void class_show(unsigned class, unsigned closed)
 {
     const void *slot = __atomic_load_n(&class_slot[class], __ATOMIC_SEQ_CST);
+    const void *counted = closed == CLASS_SAMPLED ? slot : NULL;
 
     if (!slot)
         return;
     for (size_t i = class > 0 ? sizes_of(class - 1) / SIZES_STEP + 1 : 0;
-         i <= sizes_of(class) / SIZES_STEP; i++)
-        __atomic_store_n(&fast.slot[i], closed ? NULL : slot, __ATOMIC_RELEASE);
+         i <= sizes_of(class) / SIZES_STEP; i++) {
+        __atomic_store_n(&fast.slot[FAST_OPEN][i], closed ? NULL : slot, __ATOMIC_RELEASE);
+        /* Where nothing is sampled, the table stays untouched. */
+        if (__atomic_load_n(&fast.slot[FAST_COUNTED][i], __ATOMIC_RELAXED) != counted)
+            __atomic_store_n(&fast.slot[FAST_COUNTED][i], counted, __ATOMIC_RELEASE);
+    }
 }
 
 /*
@@ -136,7 +144,7 @@ static void class_show_from(unsigned first, unsigned end)
     do {
         closed = __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST);
         for (unsigned i = first; i < end; i++)
-            class_show(i, closed != 0);
+            class_show(i, closed);
     } while (closed != __atomic_fetch_add(&class_closed, 0, __ATOMIC_SEQ_CST));
 }
 
@@ -161,19 +169,14 @@ static void class_changes(unsigned what, size_t value)
     }
 }
 
-static void class_fill_with(unsigned char byte)
+void class_perturb(unsigned char byte)
 {
+    (void)start_malloc();
     if (byte == 0)
         class_close(CLASS_PERTURBED, false);
     __atomic_store_n(&class_byte, byte, __ATOMIC_RELAXED);
     if (byte != 0)
         class_close(CLASS_PERTURBED, true);
-}
-
-void class_perturb(unsigned char byte)
-{
-    (void)start_malloc();
-    class_fill_with(byte);
 }
 
 static unsigned char class_filling(void)
@@ -209,7 +212,7 @@ static void class_name(char name[CLASS_NAME], size_t size, unsigned partition)
     name += sizeof("malloc-") - 1;
     while (n > 0)
         *name++ = digits[--n];
-    if (class_is_parted) {
+    if (class_is_parted()) {
         *name++ = '.';
         if (partition >= 10)
             *name++ = '1';
@@ -245,8 +248,6 @@ static struct stook_cache *class_add(unsigned partition, unsigned class)
         (void)__atomic_exchange_n(&class_slot[class], (const void *)(fast.slots + slab.slot_offset),
                                   __ATOMIC_SEQ_CST);
         class_show_from(class, class + 1);
-    } else {
-        class_more_slot[partition - 1][class] = (const void *)(fast.slots + slab.slot_offset);
     }
     __atomic_store_n(class_at(partition, class), cache, __ATOMIC_RELEASE);
     return cache;
@@ -307,7 +308,7 @@ void class_make(void)
     fast.base = view.base;
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
     fast.key = view.key;
-    class_is_parted = view.tokens;
+    class_left = (char *)view.left - (char *)__builtin_thread_pointer();
     class_canary = view.canary;
     class_byte = view.perturb; /* as glibc's malloc does: test suites set it */
     class_closed |= (view.tokens ? CLASS_PARTED : 0u) | (view.perturb ? CLASS_PERTURBED : 0u);
@@ -346,7 +347,7 @@ static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, 
         tried++;
     }
     /* Of no other partition; and of no class, where there is no larger one. */
-    if (!object && (class_is_parted || tried == 0) && errno != EDQUOT)
+    if (!object && (class_is_parted() || tried == 0) && errno != EDQUOT)
         object = stook_private_large_alloc(size, 1, NULL, from);
     if (!object)
         errno = ENOMEM;
@@ -373,47 +374,63 @@ static __attribute__((noinline, cold)) void *class_small_first(unsigned class, s
     return object;
 }
 
-/* What the fast path does for one partition. */
-static inline void *class_parted(unsigned partition, unsigned class)
-{
-    const void *slot = partition == 0 ? class_slot[class] : class_more_slot[partition - 1][class];
-    void *object;
-
-    if (__atomic_load_n(&class_closed, __ATOMIC_RELAXED) != CLASS_PARTED ||
-        !stook_rseq_pop(slot, fast.rseq_offset, &object))
-        return NULL;
-    *stook_private_mark(object) = 0;
-    return object;
-}
-
 static void *class_small(size_t size, const void *from)
 {
     unsigned class = class_of(size), partition = class_partition(from);
     struct stook_cache *cache = class_found(partition, class);
+    const struct stook_cache_head *head = (const struct stook_cache_head *)cache;
     void *object;
 
     if (__builtin_expect(!cache, 0))
         return class_small_first(class, size, from);
-    if (class_is_parted && (object = class_parted(partition, class)) != NULL)
+    /* The fast path, of one partition. */
+    if (__atomic_load_n(&class_closed, __ATOMIC_RELAXED) == CLASS_PARTED &&
+        stook_rseq_pop(__atomic_load_n(&head->slots, __ATOMIC_RELAXED), fast.rseq_offset,
+                       &object)) {
+        *stook_private_mark(object) = 0;
         return object;
+    }
     object = stook_private_alloc(cache, size, 0, from);
     return __builtin_expect(object != NULL, 1) ? object : class_alloc_larger(class, size, from);
 }
 
+/* The fast path of an allocation that is counted, and is no sample.  stook_private_alloc() counts every other one. */
+static inline bool class_counted(size_t size, void **object)
+{
+    int64_t *left = (int64_t *)((char *)__builtin_thread_pointer() + class_left);
+
+    if (*left - 1 <= (int64_t)size || !fast_alloc(FAST_COUNTED, size, object))
+        return false;
+    *left -= (int64_t)size + 1;
+    return true;
+}
+
+static __attribute__((noinline)) void *class_alloc_slow(size_t size, bool *zeroed, const void *from)
+{
+    void *object;
+
+    if (!start_malloc()) {
+        if (zeroed)
+            *zeroed = true;
+        return boot_alloc(1, size);
+    }
+    object = class_is_large(size) ? class_large(size, 1, zeroed, from) : class_small(size, from);
+    return zeroed ? object : class_filled(object, size);
+}
+
 void *class_alloc(size_t size, const void *from)
 {
-    if (!start_malloc())
-        return boot_alloc(1, size);
-    return class_filled(
-        class_is_large(size) ? class_large(size, 1, NULL, from) : class_small(size, from), size);
+    void *object;
+
+    return class_counted(size, &object) ? object : class_alloc_slow(size, NULL, from);
 }
 
 void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
 {
-    *zeroed = !start_malloc();
-    if (*zeroed)
-        return boot_alloc(1, size);
-    return class_is_large(size) ? class_large(size, 1, zeroed, from) : class_small(size, from);
+    void *object;
+
+    *zeroed = false;
+    return class_counted(size, &object) ? object : class_alloc_slow(size, zeroed, from);
 }
 
 void *class_alloc_aligned(size_t align, size_t size, const void *from)
@@ -437,13 +454,6 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
     return class_filled(class_large(size, align, NULL, from), size);
 }
 
-/* By its mark the object is free: the report. */
-static bool class_is_freed(const struct stook_cache *cache, const void *object, const char *call,
-                           bool is_free)
-{
-    return stook_private_freed(cache, object, call, is_free, fast_marked(object));
-}
-
 void class_free_as(void *object, const char *call, enum stook_private_call as, size_t said)
 {
     struct stook_cache *cache;
@@ -454,7 +464,7 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
         return;
     cache = stook_private_cache_of(object, &size, &start);
     if (cache && start) {
-        if (class_is_freed(cache, object, call, true))
+        if (stook_private_freed(cache, object, call, true, fast_marked(object)))
             return;
         if (__builtin_expect(class_filling() != 0, 0))
             class_fill(object, class_filling(), size);
@@ -482,7 +492,7 @@ size_t class_size(const void *object, const char *call)
         if (start && __builtin_expect(size == 0, 0))
             return (void)stook_private_live(object, call), size; /* the report */
         if (start)
-            return class_is_freed(cache, object, call, false) ? 0 : size;
+            return stook_private_freed(cache, object, call, false, fast_marked(object)) ? 0 : size;
         stook_private_bad_pointer(call, object);
         return 0;
     }

@@ -32,13 +32,9 @@ void *class_alloc(size_t size, const void *from);
 void *class_alloc_aligned(size_t align, size_t size, const void *from);
 /* *zeroed: the object reads as zeros already. */
 void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from);
-/* Any pointer; NULL is nothing.  errno is kept.  `call` is named in the report of a wrong one. */
+/* Any pointer; NULL is nothing.  errno is kept.  `call` is named in the report of a wrong one.  `size`: the caller's,
+ * which debug caches compare, or 0. */
 void class_free_as(void *object, const char *call, enum stook_private_call as, size_t size);
-/* By free(), without a size that the caller says: debug caches compare both. */
-static inline void class_free(void *object, const char *call)
-{
-    class_free_as(object, call, STOOK_PRIVATE_MALLOC, 0);
-}
 /* Usable bytes of an object; 0: it is glibc's (libc_heap.h), or was reported and the program goes on. */
 size_t class_size(const void *object, const char *call);
 

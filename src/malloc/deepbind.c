@@ -11,7 +11,6 @@
  *
  * The archive does not have this file: in a static program there is no next dlopen().
  */
-#include "kmalloc/private.h"
 #include "malloc/fast.h"
 #include "malloc/libc_heap.h"
 #include "malloc/start.h"

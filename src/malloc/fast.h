@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 enum { FAST_PAGE_SHIFT = 12, FAST_SLOT_SHIFT = 6 }; /* PAGE_SHIFT, SLOT_SHIFT */
+enum fast_table { FAST_OPEN, FAST_COUNTED };
 
 /*
  * Each pop and push stores the size of a sheaf, 8 bytes behind the start of a cache line (sheaf/sheaf.h).  A load that
@@ -42,12 +43,14 @@ struct fast {
     intptr_t rseq_offset;
     uint64_t key; /* of the mark of a freed object */
     uintptr_t unused_too[3];
-    /* By size / 16, rounded up: the class's in CPU 0's area; NULL: closed, or not made yet. */
-    const void *slot[SIZES_STEPS];
+    /* By size / 16, rounded up: the class's in CPU 0's area; NULL: closed, or not made yet.  FAST_COUNTED: where nothing but
+     * the countdown to samples closes FAST_OPEN. */
+    const void *slot[2][SIZES_STEPS];
     bool keeps_deepbind; /* STOOK_DEEPBIND=keep; constant after the start */
 };
 _Static_assert(offsetof(struct fast, unused) == 8, "where a size can be");
-_Static_assert(offsetof(struct fast, slot[7]) % 64 == 8, "of 112 bytes, not of 32 or 64");
+_Static_assert(offsetof(struct fast, slot[FAST_OPEN][7]) % 64 == 8,
+               "of 112 bytes, not of 32 or 64");
 extern struct fast fast __attribute__((visibility("hidden")));
 /* Which addresses are starts (starts.h), by the cache's index; 0: it is no class. */
 extern uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((visibility("hidden")));
@@ -68,13 +71,14 @@ static inline __attribute__((always_inline)) uint64_t fast_marked(const void *ob
     return fast.key ^ (uintptr_t)object;
 }
 
-static inline __attribute__((always_inline)) bool fast_alloc(size_t size, void **object)
+static inline __attribute__((always_inline)) bool fast_alloc(enum fast_table table, size_t size,
+                                                             void **object)
 {
     const void *slot;
 
     if (__builtin_expect(size > SIZES_MAX, 0))
         return false;
-    slot = FAST_TESTED(slot[(size + SIZES_STEP - 1) / SIZES_STEP]);
+    slot = FAST_TESTED(slot[table][(size + SIZES_STEP - 1) / SIZES_STEP]);
     if (__builtin_expect(slot == NULL, 0) ||
         __builtin_expect(!stook_rseq_pop(slot, fast.rseq_offset, object), 0))
         return false;

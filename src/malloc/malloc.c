@@ -26,7 +26,7 @@ __attribute__((aligned(64))) void *MALLOC_NAME(malloc)(size_t size)
 {
     void *object;
 
-    if (fast_alloc(size, &object))
+    if (fast_alloc(FAST_OPEN, size, &object))
         return object;
     return class_alloc(size, CLASS_FROM);
 }
@@ -48,7 +48,7 @@ void *MALLOC_NAME(calloc)(size_t count, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    if (fast_alloc(size, &object))
+    if (fast_alloc(FAST_OPEN, size, &object))
         return memset(object, 0, size);
     return calloc_slow(size, CLASS_FROM);
 }
@@ -56,7 +56,7 @@ MALLOC_ALSO(calloc, __libc_calloc)
 
 static __attribute__((noinline, cold)) void free_slow(void *object)
 {
-    class_free(object, "free");
+    class_free_as(object, "free", STOOK_PRIVATE_MALLOC, 0);
 }
 
 __attribute__((aligned(64))) void MALLOC_NAME(free)(void *object)

@@ -109,7 +109,7 @@ static __attribute__((noinline, cold)) void operators_delete_array(void *object,
     OPERATOR(void *, name, mangled, size_t size)                                                   \
     {                                                                                              \
         void *object;                                                                              \
-        if (fast_alloc(size, &object))                                                             \
+        if (fast_alloc(FAST_OPEN, size, &object))                                                  \
             return object;                                                                         \
         return operators_new(1, size, OPERATORS_FROM(call));                                       \
     }
@@ -152,7 +152,7 @@ static __attribute__((noinline, cold)) void *operators_new_nothrow(size_t align,
     OPERATOR(void *, name, mangled, size_t size, const void *nothrow)                              \
     {                                                                                              \
         void *object;                                                                              \
-        if (fast_alloc(size, &object))                                                             \
+        if (fast_alloc(FAST_OPEN, size, &object))                                                  \
             return object;                                                                         \
         return operators_new_nothrow(1, size, nothrow, mangled, OPERATORS_FROM(call));             \
     }

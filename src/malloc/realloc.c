@@ -27,13 +27,13 @@ static void *realloc_copy(void *object, size_t had, size_t size, size_t wanted, 
         fresh = class_alloc(wanted, from);
         errno = fresh ? errno : saved;
     }
-    if (!fresh && !fast_alloc(size, &fresh))
+    if (!fresh && !fast_alloc(FAST_OPEN, size, &fresh))
         fresh = class_alloc(size, from);
     if (!fresh)
         return NULL;
     memcpy(fresh, object, had < size ? had : size);
     if (!fast_free(object))
-        class_free(object, "realloc");
+        class_free_as(object, "realloc", STOOK_PRIVATE_MALLOC, 0);
     return fresh;
 }
 

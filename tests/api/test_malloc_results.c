@@ -11,6 +11,8 @@
 #include <stook/kmalloc.h>
 #include <stook/tag.h>
 
+#include <sys/mman.h>
+
 static const size_t sizes[] = {
     1,       8,       15,    16,    17,    24,     100,     512,           513,     1024,
     4096,    5000,    32768, 32769, 65536, 100000, 1 << 20, (1 << 20) + 1, 2 << 20, (2 << 20) + 1,
@@ -54,6 +56,32 @@ TEST(test_objects_of_kmalloc)
             assert_non_null(p);
             t_free(p);
         }
+}
+
+/* Nor does it read behind one: the last object of a block may have no memory behind it. */
+TEST(test_nothing_is_read_behind_an_object_of_kmalloc)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void **p, **all = NULL;
+
+    if (getenv("STOOK_DEBUG"))
+        skip(); /* there are zones behind objects, which are checked */
+    /* Each object points to the one before; the last one ends with a page. */
+    do {
+        p = stook_kmalloc(8, 0);
+        assert_non_null(p);
+        *p = all;
+        all = p;
+    } while (((uintptr_t)(p + 1) & (page - 1)) != 0);
+    all = *p;
+    assert_int_equal(mprotect(p + 1, page, PROT_NONE), 0);
+    assert_int_equal(t_malloc_usable_size(p), 8);
+    t_free(p);
+    assert_int_equal(mprotect(p + 1, page, PROT_READ | PROT_WRITE), 0);
+    for (; all; all = p) {
+        p = *all;
+        stook_free_any(all);
+    }
 }
 
 TEST(test_zero_bytes_are_a_unique_object)
