@@ -65,7 +65,7 @@ static inline uint32_t locked_push_bulk(int cpu, uintptr_t offset, void *const *
     if (!m)
         return 0;
     /* A single one that repeats stays outside: sheaf/slot_free.c checks it, and reports it. */
-    if (m->size < m->capacity && (have > 1 || !sheaf_repeats(m, objects[0]))) {
+    if (m->size < m->capacity && (have > 1 || !sheaf_repeats(m, objects[0], 2))) {
         k = m->capacity - m->size < have ? m->capacity - m->size : have;
         for (uint32_t i = 0; i < k; i++) {
             if (!objects[i]) {

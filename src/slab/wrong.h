@@ -8,7 +8,7 @@
  *   it is foreign, of another cache,   slab_of() (slab.h)              an entry of the page map answers all three, and gives
  *   or it is not an object's start                                    slab and index, which the caller keeps
  *   it is free in its slab             mark_check() (mark.h)          each object has a mark, which only slabs write
- *   it is free on top of main          slot_is_free() (slot_free.c)   objects in a sheaf have no mark; the slot is closed anyway
+ *   it is free on top of main          slot_free_turn() (slot_free.c) objects in a sheaf have no mark; the slot is closed anyway
  *   malloc has freed it                stook_private_freed() (kmalloc/private.c)   the object has malloc's mark
  *   it is held back, or being debugged   harden/quarantine.c, debug/object.c       a word an object says where it is
  *   more come back than are in use     node_pushed() (node_steps.h)   two threads free one object at the same instant
