@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /*
  * The sections know the offsets 8, 12 and 16.  Sheaves, slots and caches begin at cache lines.  The offset of
@@ -43,6 +44,18 @@ static inline bool sheaf_repeats(const struct sheaf *sheaf, const void *object, 
         if (sheaf->object[n - 1] == object)
             return true;
     return false;
+}
+
+/* Objects on top of it, n at most; how many. */
+static inline uint32_t sheaf_take(struct sheaf *sheaf, void **objects, uint32_t n)
+{
+    uint32_t k = sheaf->size < n ? sheaf->size : n;
+
+    if (k > 0) { /* what is read-only has none */
+        sheaf->size -= k;
+        memcpy(objects, &sheaf->object[sheaf->size], k * sizeof(void *));
+    }
+    return k;
 }
 
 /* The two sheaves that are none: read-only, size 0, capacity 0.  A closed slot's main sheaf; no sheaf yet. */

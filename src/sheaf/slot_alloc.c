@@ -3,7 +3,7 @@
  * slot_alloc.c - the slow half of alloc: from a slot's own sheaves, the barn, the slabs.  slot_free.c has the other
  * half, slot.h what both are about.
  *
- * What slot_alloc() does, by what it finds in the slot.  No main counts as empty.
+ * slot_alloc(), by the states of main and spare.  No main counts as empty.
  *
  *   main                 spare          barn       what happens
  *   closed               any            any        slot_alloc_direct(): one by one from the barn, else from slabs.  Another
@@ -26,8 +26,6 @@
 #include "sheaf/slot_steps.h"
 #include "slab/node.h"
 #include "slab/stat.h"
-
-#include <string.h>
 
 enum {
     SLOT_FILL_MAX = 510,         /* objects a refill brings at most … */
@@ -136,16 +134,6 @@ static struct sheaf *slot_container(struct stook_cache *cache, unsigned node, st
     return empty ? empty : barn_make_empty(cache, node, nospin);
 }
 
-/* Objects on top of a sheaf go to the caller; how many. */
-static uint32_t slot_hand_out(struct sheaf *full, void **objects, uint32_t n)
-{
-    uint32_t k = full->size < n ? full->size : n;
-
-    full->size -= k;
-    memcpy(objects, &full->object[full->size], k * sizeof(void *));
-    return k;
-}
-
 /* Whole sheaves of the barn's, while it has some, or its home's, where sheaves of a memoryless node's objects come.  *empty is
  * taken in exchange, or is the one that was emptied. */
 static uint32_t slot_refill_barn(struct stook_cache *cache, unsigned node, struct sheaf **empty,
@@ -161,7 +149,7 @@ static uint32_t slot_refill_barn(struct stook_cache *cache, unsigned node, struc
         if (!full)
             break;
         sheaf_expect(full);
-        got += slot_hand_out(full, objects + got, n - got);
+        got += sheaf_take(full, objects + got, n - got);
         if (full->size > 0)
             slot_install(cache, node, full, true, nospin);
         else if (*empty)
@@ -194,7 +182,7 @@ static uint32_t slot_refill_main(struct stook_cache *cache, unsigned node, struc
         fill = room;
     full->size = node_take_near(cache, node, full->object, n < fill ? n : fill, fill, nospin);
     taken = full->size;
-    got = slot_hand_out(full, objects, n < fill ? n : fill);
+    got = sheaf_take(full, objects, n < fill ? n : fill);
     slot_refilled(cache, node, taken, got);
     if (full->size > 0) {
         slot_install(cache, node, full, false, nospin);

@@ -21,7 +21,7 @@
  *     no room after SLOT_TURNS    to its slab
  *   node_put() (slab/)            each object is checked; the slab's list, the node's lists, the arena
  *
- * What slot_free_turn() does, by what it finds in the slot.  No main counts as full.
+ * slot_free_turn(), by the states of main and spare, and by what barns do with full sheaves.  No main counts as full.
  *
  *   main                     spare    barns
  *   closed                   any      any      the objects go to their slabs
@@ -255,26 +255,17 @@ static uint32_t slot_strip(void **objects, uint32_t n)
 static uint32_t slot_free_sheaves(const struct give *give, void *const *objects, uint32_t n)
 {
     struct stook_cache *cache = give->cache;
-    struct sheaf *empty;
+    struct sheaf *full;
     uint32_t put = 0;
-    bool taken = true;
 
-    while (n - put >= cache_capacity(cache) && taken && barn_accepts(cache, give->node)) {
-        uint32_t k;
-        empty = barn_make_empty(cache, give->node, give->nospin);
-        if (!empty)
-            break;
-        k = n - put < empty->capacity ? n - put : empty->capacity;
-        memcpy(empty->object, objects + put, k * sizeof(void *));
-        empty->size = k;
-        put += k;
-        taken = barn_put_full(cache, give->node, empty, NULL, give->nospin);
+    while (n - put >= cache_capacity(cache) && barn_accepts(cache, give->node) &&
+           (full = barn_make_empty(cache, give->node, give->nospin)) != NULL) {
+        full->size = n - put < full->capacity ? n - put : full->capacity;
+        memcpy(full->object, objects + put, full->size * sizeof(void *));
+        put += full->size;
+        barn_return(cache, give->node, full, give->nospin);
     }
-    if (!taken) {
-        sheaf_flush(cache, empty, give->nospin);
-        barn_put_empty(cache, give->node, empty, give->nospin);
-        barn_shed(cache, give->node, give->nospin);
-    }
+    barn_shed(cache, give->node, give->nospin);
     return put;
 }
 
@@ -380,7 +371,7 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
             put += slot_free_sheaves(&give, objects + put, n - put);
         if (put < n)
             put += slot_push_bulk(give.offset, objects + put, n - put);
-        slot_tally_free(cache, put - before, &touches);
+        slot_tally(cache, STAT_free_fastpath, STAT_free_slowpath, put - before, &touches);
     }
     if (put < n) {
         if (stat_rows(cache)) /* which counts objects, not entries */
