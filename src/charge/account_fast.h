@@ -73,10 +73,10 @@ ACCOUNT_INLINE uint32_t account_slab_offset(const struct stook_cache *cache, con
 /* Whether the pointer is the start of an object. */
 ACCOUNT_INLINE bool account_is_object_start(const struct stook_cache *cache, const void *object)
 {
-    uint32_t offset = account_slab_offset(cache, object);
-    uint32_t index = layout_index(&cache->layout, offset);
+    uint32_t index;
 
-    return index * cache->layout.stride == offset && index < cache->layout.objects;
+    return layout_starts(&cache->layout, account_slab_offset(cache, object), cache->layout.objects,
+                         &index);
 }
 
 /* The element of an object in a slab of the preferred order. */
