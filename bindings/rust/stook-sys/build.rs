@@ -11,8 +11,8 @@ use std::process::Command;
 
 /// The layers of libstook, as CMakeLists.txt has them.
 const LAYERS: &[&str] = &[
-    "base", "os", "percpu", "page", "slab", "sheaf", "cache", "text", "large", "sample", "trace", "site",
-    "debug", "harden", "charge", "guard", "observe", "kmalloc", "watch", "reserve", "view",
+    "base", "os", "percpu", "page", "slab", "sheaf", "cache", "text", "large", "sample", "trace",
+    "site", "debug", "harden", "charge", "guard", "observe", "kmalloc", "watch", "reserve", "view",
     "face",
 ];
 
