@@ -292,7 +292,7 @@ def self_test():
                 ("A plain sentence.\n", "", 0, "a clean tree does not pass"),
                 (planted["actor"][0] + "\n", "", 1, "a finding in a page passes"),
                 ("A plain sentence.\n", unclean, 1, "a finding in a comment passes"),
-                ("A plain sentence.\n", "void zone_trim_warm(void);\n", 1, "a name passes"),
+                ("A plain sentence.\n", "void zone_settle_warm(void);\n", 1, "a name passes"),
                 ("A plain sentence.\n", "void zone_lookup(void); /* look (see) */\n", 0, "a lookup does not pass"),
                 ("It occured twice.\n", "", 1 if shutil.which("codespell") else 0, "a misspelt word passes")):
             page.write_text(text)

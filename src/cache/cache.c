@@ -92,14 +92,10 @@ static unsigned cache_find_index(void)
 uint16_t cache_secret(void)
 {
     static uint64_t state;
-    uint64_t z;
 
     if (state == 0)
         state = os_random();
-    z = state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return (uint16_t)(z >> 48);
+    return (uint16_t)(os_mix(state += 0x9e3779b97f4a7c15u) >> 48);
 }
 
 /* Fills in a zeroed cache and puts it on the list.  Under the list's lock.  `capacity` 0: default. */

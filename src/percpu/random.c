@@ -16,12 +16,6 @@ static struct {
 } __attribute__((aligned(64))) random_cpu[RANDOM_CPUS] LARGE_BSS;
 static uint64_t random_key; /* constant after random_init() */
 
-/* Unbiased enough below 2^16: the high half of a product. */
-static uint32_t random_scale(uint32_t value, uint32_t n)
-{
-    return (uint32_t)((uint64_t)value * n >> 32);
-}
-
 void random_init(void)
 {
     random_key = os_random();
@@ -45,18 +39,15 @@ uint32_t random_below(uint32_t n)
     if (__builtin_expect(atomic_load_explicit(state, memory_order_relaxed) == 0, 0))
         random_seed(cpu);
     z = atomic_fetch_add_explicit(state, 0x9e3779b97f4a7c15u, memory_order_relaxed);
-    return random_scale((uint32_t)(os_mix(z) >> 32), n);
+    /* Unbiased enough below 2^16: the high half of a product. */
+    return (uint32_t)((os_mix(z) >> 32) * n >> 32);
 }
 
 void random_permute(uint16_t *index, uint32_t n)
 {
-    uint64_t bits = 0;
-
     /* Fisher and Yates, from the inside. */
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t j;
-        bits = i % 2 == 0 ? os_random() : bits >> 32;
-        j = random_scale((uint32_t)bits, i + 1);
+        uint32_t j = random_below(i + 1);
         index[i] = index[j];
         index[j] = (uint16_t)i;
     }

@@ -16,10 +16,8 @@ void random_init(void);
  */
 uint32_t random_below(uint32_t n);
 
-/* The indices below n in random order, each from the kernel's generator. */
+/* The indices below n in random order, and n pointers.  As random_below(): a sandbox may be closed when a cache is made. */
 void random_permute(uint16_t *index, uint32_t n);
-
-/* n pointers in random order.  As random_below(). */
 void random_shuffle(void **pointer, uint32_t n);
 
 #endif

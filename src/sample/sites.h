@@ -40,8 +40,7 @@ enum site_kind {
     SITE_OTHERS, /* record 0: of any kind */
     SITE_OBJECT, /* of malloc and kmalloc: their frees are seen */
     SITE_LARGE,  /* large objects: so, too */
-    SITE_TYPED, /* of a cache whose frees are not seen: a typed one, or one that is closed to the fast path: only
-                 * allocations that took memory from below the CPU's sheaf are counted */
+    SITE_TYPED, /* of a cache whose frees are not seen: a typed one, or one that is closed to the fast path */
 };
 
 /* Plain numbers of fixed sizes: other programs read them. */

@@ -3,7 +3,7 @@
 # needs: preload
 # labels: long
 # timeout: 1200
-# What make check has no time for: style, documentation and its examples, every way to build, sanitizers.
+# What make check has no time for: lints, documentation and its examples, every way to build, sanitizers.
 set -euo pipefail
 . "${0%/*}/lib_cargo.sh"
 need_crates
@@ -15,12 +15,6 @@ step() {
     echo "== $*"
 }
 
-if cargo fmt --version >/dev/null 2>&1; then
-    step "format"
-    cargo fmt --check || fail "cargo fmt"
-else
-    echo "no rustfmt: the format is not checked"
-fi
 if cargo clippy --version >/dev/null 2>&1; then
     step "clippy"
     cargo clippy --locked --offline --workspace --all-targets --all-features -- -D warnings

@@ -29,7 +29,8 @@ if not ends_well("killed after the start, glibc",
                  served(program("sandbox", "kill", ALLOWED + ",getrandom,openat,read,close"), False)):
     skip("no filter can be installed here")
     finish(False)
-ends_well("killed after the start, stook", served(program("sandbox", "kill", ALLOWED), True))
+for settings in ({}, {"STOOK_HARDEN": "full"}, {"STOOK_SAMPLE": "4K"}):
+    ends_well(f"killed after the start, stook, {settings}", served(program("sandbox", "kill", ALLOWED), True, **settings))
 
 for refused in (*REFUSED, ALL):
     for who, stook in BOTH if refused == ALL else BOTH[1:]:

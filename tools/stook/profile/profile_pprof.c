@@ -13,8 +13,6 @@ static const char *const pprof_comments[] = {
     "Sampled by Stook; values are scaled to what the samples stand for.",
     "inuse: malloc, kmalloc and large objects; of a typed cache, its exact bytes in use by the sites' shares of its "
     "samples.",
-    "alloc: allocations that took memory from below a CPU's sheaf; what is freed to a sheaf and allocated again "
-    "is counted by the cache's counters.",
 };
 
 /* The profile's own mapping, or the one that is the same in an earlier profile of the process; NULL: neither. */

@@ -148,10 +148,8 @@ static void show_heading(const struct profile *profile, FILE *to)
         fprintf(to, ", %.0f %% of what all objects take", share < 100 ? share : 100);
     }
     if (profile->sample_every != 0) {
-        fprintf(
-            to,
-            ".\nSampled, each %s; allocations are those that took memory from below a CPU's sheaf.\n",
-            show_bytes((int64_t)profile->sample_every, false));
+        fprintf(to, ".\nSampled, each %s: figures of sites are estimates.\n",
+                show_bytes((int64_t)profile->sample_every, false));
         return;
     }
     fputs(".\n", to);
@@ -236,7 +234,7 @@ static size_t show_lines(struct show_line *lines, const struct profile *profile,
     return n;
 }
 
-/* Where the most of a site comes from. */
+/* Where the most of a site comes from; nothing of stacks that have no caller. */
 static void show_stacks(FILE *to, const struct profile *profile, enum profile_by by,
                         const struct profile_site *site)
 {
@@ -248,7 +246,7 @@ static void show_stacks(FILE *to, const struct profile *profile, enum profile_by
     n = lines ? show_lines(lines, profile, by, site) : 0;
     for (size_t i = 0; i < n; i++) {
         double share = show_share(lines[i].value, show_key(by, &site->counts));
-        if (i < SHOW_STACKS && share >= SHOW_SHARE)
+        if (i < SHOW_STACKS && share >= SHOW_SHARE && lines[i].text[0] != '\0')
             fprintf(to, "%11s%3.0f %% from %s\n", "", share, lines[i].text);
         free(lines[i].text);
     }
