@@ -39,7 +39,9 @@ __attribute__((noinline, cold)) void *alloc_plain(struct stook_cache *cache, uns
 
     if (!alloc_may(cache, flags))
         return NULL;
-    object = alloc_slow(cache, flags);
+    if (!cache_checks_frees(cache) || stat_counts_fast(cache) ||
+        !stook_rseq_pop(cache->own, cache->head.rseq_offset, &object))
+        object = alloc_slow(cache, flags);
     if (object && (flags & STOOK_ZERO))
         memset(object, 0, cache->object_size);
     return object;

@@ -126,7 +126,8 @@ static __attribute__((noinline, cold)) void bulk_free_slow(struct stook_cache *c
                      cache->name, n);
     if (cache_hooks(cache))
         hooks.free_more(cache, objects, n);
-    else if (!percpu.rseq) /* no section takes any of them unseen */
+    else if (!percpu.rseq || /* no section has taken any of them */
+             cache_checks_frees(cache))
         for (size_t i = 0; i < n; i++)
             if (objects[i] && !free_checks(cache, objects[i]))
                 objects[i] = NULL;

@@ -110,7 +110,8 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     cache->index = index;
     cache->secret = cache_secret();
     cache->alive = true;
-    cache->own = cache->head.slots = percpu.areas + percpu_offset(index);
+    cache->own = percpu.areas + percpu_offset(index);
+    cache->head.slots = cache_checks_frees(cache) ? percpu.areas : cache->own;
     cache->head.rseq_offset = percpu.rseq_offset;
     if (hooks.cache)
         (void)hooks.cache(cache, HOOKS_CACHE_MADE);

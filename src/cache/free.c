@@ -11,6 +11,7 @@
 #include "sheaf/slot.h"
 #include "slab/mark.h"
 #include "slab/slab.h"
+#include "slab/stat.h"
 
 /* Sheaves, barn and slabs.  errno is kept. */
 __attribute__((noinline, cold)) void free_slow(struct stook_cache *cache, void *object)
@@ -37,7 +38,9 @@ __attribute__((noinline, aligned(64))) void free_object(struct stook_cache *cach
         return;
     if (cache_hooks(cache))
         hooks.free(cache, object);
-    else if (free_checks(cache, object))
+    else if (free_checks(cache, object) &&
+             !(cache_checks_frees(cache) && !stat_counts_fast(cache) &&
+               stook_rseq_push(cache->own, cache->head.rseq_offset, object)))
         free_slow(cache, object);
 }
 

@@ -72,10 +72,10 @@ STRAIGHT uint32_t straight_offset(const struct stook_cache *cache, const void *o
 /* Whether the pointer is the start of an object. */
 STRAIGHT bool straight_starts(const struct stook_cache *cache, const void *object)
 {
-    uint32_t offset = straight_offset(cache, object);
-    uint32_t index = layout_index(&cache->layout, offset);
+    uint32_t index;
 
-    return index * cache->layout.stride == offset && index < cache->layout.objects;
+    return layout_starts(&cache->layout, straight_offset(cache, object), cache->layout.objects,
+                         &index);
 }
 
 /* The element of an object in a slab of the preferred order. */

@@ -249,16 +249,17 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
 {
     struct stook_cache *cache = slab_user_cache(object);
     const struct slab *slab;
-    uint32_t offset, index;
+    uint32_t index;
+    uint64_t word;
 
     if (!cache)
         return NULL;
-    slab = arena_meta(object, pagemap_granule(*pagemap_at(object)));
-    offset = (uint32_t)((const char *)object - slab_first(cache, slab));
+    slab = slab_at(object, *pagemap_at(object));
+    word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     *size = cache->layout.room;
-    index = layout_index(&cache->layout, offset);
-    *start = index * cache->layout.stride == offset &&
-             index < slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
+    *start = layout_starts(&cache->layout,
+                           (uint32_t)((const char *)object - slab_first(cache, slab)),
+                           slab_objects(cache, word), &index);
     if (__builtin_expect(cache->flags & (CACHE_KEPT | CACHE_SHADOW), 0))
         *size = observe_size(cache, slab, index, object, start);
     return cache;
@@ -518,20 +519,18 @@ void stook_private_bad_pointer(const char *call, const void *pointer)
 {
     struct debug_finding finding = {.done = DEBUG_REFUSED, .call = call, .at = pointer};
     const struct stook_cache *cache;
-    bool start;
-    size_t size;
+    uint32_t index;
 
     if (guard_covers(pointer)) {
         guard_bad_pointer(call, pointer);
         return;
     }
-    cache = stook_private_cache_of(pointer, &size, &start);
-    if (cache) {
-        wrong_free(cache, pointer, DEBUG_INTERIOR);
-        return;
-    }
     cache = slab_cache_of(pointer);
     finding.what = DEBUG_NO_OBJECT;
+    if (cache && !(cache->flags & CACHE_INTERNAL)) {
+        (void)slab_of(cache, pointer, &index); /* it is the start of none */
+        return;
+    }
     if (cache) {
         finding.what = DEBUG_LIBRARY;
         finding.text = cache->name;

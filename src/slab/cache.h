@@ -233,6 +233,13 @@ static inline uint32_t cache_hooks(const struct stook_cache *cache)
     return atomic_load_explicit(&cache->closed, memory_order_relaxed) & CACHE_CLOSED_HOOKS;
 }
 
+/* A typed cache whose every free is checked (slab/wrong.h): its head points to slot 0 whether or not it is closed, and
+ * the library's calls use its own slots. */
+static inline bool cache_checks_frees(const struct stook_cache *cache)
+{
+    return (cache->flags & (STOOK_CACHE_OWN_PAGES | CACHE_OWN)) == STOOK_CACHE_OWN_PAGES;
+}
+
 static inline uint32_t cache_parts(const struct stook_cache *cache)
 {
     return atomic_load_explicit(&cache->account.parts, memory_order_relaxed);

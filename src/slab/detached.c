@@ -119,7 +119,7 @@ static void detached_leave(struct detached_walk *walk)
 
 enum detached_moved { DETACHED_MOVED, DETACHED_FULL, DETACHED_REFUSED };
 
-/* The object at position `at` is of another slab than the one before.  `more`: objects still to come
+/* The object at position `at` is of another slab than the one before, or slab_of() refuses it.  `more`: objects still to come
  * in this chunk and the next, this one too. */
 static inline enum detached_moved detached_move(struct stook_cache *cache, struct detached_set *set,
                                                 struct detached_walk *walk, const void *object,
@@ -166,7 +166,7 @@ static inline __attribute__((always_inline)) bool detached_add(const struct stoo
 
     if (STOOK_ENCODED &&
         __builtin_expect(bytes ? walk->marks[index] != MARK_OUT : *link != mark_link(cache), 0)) {
-        wrong_mark(cache, walk->list->slab, index);
+        (void)mark_check(cache, walk->list->slab, index);
         return false;
     }
     if (STOOK_ENCODED && bytes)
@@ -313,18 +313,14 @@ static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook
         enum detached_moved moved = DETACHED_MOVED;
         uint32_t index;
         detached_prefetch_ahead(cache, &walk, objects, i, n);
-        if (offset < walk.bytes) {
-            index = layout_index(&cache->layout, (uint32_t)offset);
-            if (__builtin_expect(index * cache->layout.stride != offset || index >= walk.objects,
-                                 0)) {
-                wrong_free(cache, objects[i], DEBUG_INTERIOR);
-                moved = DETACHED_REFUSED;
+        if (offset >= walk.bytes ||
+            __builtin_expect(
+                !layout_starts(&cache->layout, (uint32_t)offset, walk.objects, &index), 0)) {
+            if (!objects[i]) {
+                i++;
+                continue;
             }
-        } else if (objects[i]) {
             moved = detached_move(cache, set, &walk, objects[i], i, all - i, most, &index);
-        } else {
-            i++;
-            continue;
         }
         if (__builtin_expect(moved == DETACHED_FULL, 0)) {
             n = i;

@@ -111,6 +111,14 @@ static inline uint32_t layout_index(const struct layout *layout, uint32_t offset
     return (uint32_t)(offset * layout->reciprocal >> LAYOUT_RECIPROCAL);
 }
 
+/* Whether one of a slab's objects begins `offset` bytes behind its first one: which. */
+static inline bool layout_starts(const struct layout *layout, uint32_t offset, uint32_t objects,
+                                 uint32_t *index)
+{
+    *index = layout_index(layout, offset);
+    return *index * layout->stride == offset && *index < objects;
+}
+
 /* Elements lie at multiples of the largest power of two that divides their size, up to this. */
 enum { LAYOUT_ELEMENT_ALIGN = 8 };
 

@@ -150,29 +150,24 @@ uint32_t slab_follow(const struct stook_cache *cache, const struct slab *slab, u
 
 struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32_t *index)
 {
-    uint32_t entry, offset;
-    struct slab *slab;
+    enum debug_what what = DEBUG_FOREIGN;
 
-    if (__builtin_expect(!pagemap_covers(object), 0)) {
-        wrong_free(cache, object, DEBUG_FOREIGN);
-        return NULL;
+    if (__builtin_expect(pagemap_covers(object), 1)) {
+        uint32_t entry = *pagemap_at(object);
+        what = DEBUG_WRONG_CACHE;
+        if (__builtin_expect(pagemap_cache(entry) == cache->index, 1)) {
+            struct slab *slab = slab_at(object, entry);
+            uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+            size_t offset = (size_t)((const char *)object - slab_first(cache, slab));
+            what = DEBUG_INTERIOR;
+            if (__builtin_expect(layout_starts(&cache->layout, (uint32_t)offset,
+                                               slab_objects(cache, word), index),
+                                 1))
+                return slab;
+        }
     }
-    entry = *pagemap_at(object);
-    if (__builtin_expect(pagemap_cache(entry) != cache->index, 0)) {
-        wrong_free(cache, object, DEBUG_WRONG_CACHE);
-        return NULL;
-    }
-    slab = arena_meta(object, pagemap_granule(entry));
-    offset = (uint32_t)((const char *)object - slab_first(cache, slab));
-    *index = layout_index(&cache->layout, offset);
-    if (__builtin_expect(*index * cache->layout.stride != offset ||
-                             *index >= slab_objects(cache, atomic_load_explicit(
-                                                               &slab->state, memory_order_relaxed)),
-                         0)) {
-        wrong_free(cache, object, DEBUG_INTERIOR);
-        return NULL;
-    }
-    return slab;
+    wrong_free(cache, object, what);
+    return NULL;
 }
 
 size_t slab_pages_end(void)

@@ -97,7 +97,8 @@ FIRST_TEXT void stat_close(struct stook_cache *cache, uint32_t reason, bool clos
                               ? cache_parts(cache)
                               : 0,
                           memory_order_relaxed);
-    __atomic_store_n(&cache->head.slots, percpu.areas + percpu_offset(closed ? 0 : cache->index),
+    __atomic_store_n(&cache->head.slots,
+                     closed || cache_checks_frees(cache) ? percpu.areas : cache->own,
                      __ATOMIC_RELAXED);
 }
 

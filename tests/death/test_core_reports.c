@@ -70,6 +70,41 @@ DEATH(wrong_cache_in_sheaf, SIGABRT)
     stook_cache_shrink(leaves);
 }
 
+/* At once, by each call of a cache whose frees are checked; its main sheaf has room. */
+static void free_to_other(void (*call)(struct stook_cache *cache, void *object))
+{
+    struct stook_cache *trees = make("trees", 64, STOOK_CACHE_OWN_PAGES);
+    struct stook_cache *leaves = make("leaves", 64, STOOK_CACHE_OWN_PAGES);
+    void *object = take(trees), *objects[8];
+
+    for (unsigned i = 0; i < 8; i++)
+        objects[i] = take(leaves);
+    for (unsigned i = 0; i < 4; i++)
+        stook_free(leaves, objects[i]);
+    call(leaves, object);
+    _exit(0);
+}
+
+DEATH(wrong_cache_checked, SIGABRT)
+{
+    free_to_other(stook_free);
+}
+
+DEATH(wrong_cache_checked_inline, SIGABRT)
+{
+    free_to_other(stook_free_inline);
+}
+
+static void free_in_bulk(struct stook_cache *cache, void *object)
+{
+    stook_free_bulk(cache, 1, &object);
+}
+
+DEATH(wrong_cache_checked_bulk, SIGABRT)
+{
+    free_to_other(free_in_bulk);
+}
+
 /* At once, by a cache with debug flags, which goes on, and by a hardened one. */
 DEATH(wrong_cache_debug, 0)
 {
