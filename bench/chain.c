@@ -46,50 +46,50 @@ static int chain_cpu;
 
 #define NOINLINE static __attribute__((noinline))
 
-#define FORM(name)                                                                                \
-    NOINLINE void *name##_malloc(size_t size)                                                     \
-    {                                                                                             \
-        void *object;                                                                             \
-        if (__builtin_expect(size > 256, 0))                                                      \
-            abort();                                                                              \
-        while (__builtin_expect(!name##_pop(chain.slot[(size + 7) / 8], __rseq_offset, &object),  \
-                                0))                                                               \
-            continue;                                                                             \
-        ((uint64_t *)object)[1] = 0;                                                              \
-        return object;                                                                            \
-    }                                                                                             \
-    NOINLINE void name##_free(void *object)                                                       \
-    {                                                                                             \
-        uintptr_t index = chain.map[(uintptr_t)((char *)object - chain.arena) >> 12];             \
-        uint64_t marked = chain.key ^ (uintptr_t)object;                                          \
-        if (__builtin_expect(((uint64_t *)object)[1] == marked, 0))                               \
-            abort();                                                                              \
-        ((uint64_t *)object)[1] = marked;                                                         \
-        while (__builtin_expect(!name##_push(chain.slots + (index << 6), __rseq_offset, object),  \
-                                0))                                                               \
-            continue;                                                                             \
-    }                                                                                             \
-    NOINLINE void *name##_typed_alloc(size_t size)                                                \
-    {                                                                                             \
-        void *object;                                                                             \
-        (void)size;                                                                               \
-        while (__builtin_expect(!name##_pop(chain.cache.slots, __rseq_offset, &object), 0))       \
-            continue;                                                                             \
-        return object;                                                                            \
-    }                                                                                             \
-    NOINLINE void name##_typed_free(void *object)                                                 \
-    {                                                                                             \
-        while (__builtin_expect(!name##_push(chain.cache.slots, __rseq_offset, object), 0))       \
-            continue;                                                                             \
-    }                                                                                             \
-    NOINLINE void name##_checked_free(void *object)                                               \
-    {                                                                                             \
-        if (__builtin_expect(chain.map[(uintptr_t)((char *)object - chain.arena) >> 12] !=        \
-                                 chain.cache.index,                                               \
-                             0))                                                                  \
-            abort();                                                                              \
-        while (__builtin_expect(!name##_push(chain.cache.slots, __rseq_offset, object), 0))       \
-            continue;                                                                             \
+#define FORM(name)                                                                                 \
+    NOINLINE void *name##_malloc(size_t size)                                                      \
+    {                                                                                              \
+        void *object;                                                                              \
+        if (__builtin_expect(size > 256, 0))                                                       \
+            abort();                                                                               \
+        while (                                                                                    \
+            __builtin_expect(!name##_pop(chain.slot[(size + 7) / 8], __rseq_offset, &object), 0))  \
+            continue;                                                                              \
+        ((uint64_t *)object)[1] = 0;                                                               \
+        return object;                                                                             \
+    }                                                                                              \
+    NOINLINE void name##_free(void *object)                                                        \
+    {                                                                                              \
+        uintptr_t index = chain.map[(uintptr_t)((char *)object - chain.arena) >> 12];              \
+        uint64_t marked = chain.key ^ (uintptr_t)object;                                           \
+        if (__builtin_expect(((uint64_t *)object)[1] == marked, 0))                                \
+            abort();                                                                               \
+        ((uint64_t *)object)[1] = marked;                                                          \
+        while (                                                                                    \
+            __builtin_expect(!name##_push(chain.slots + (index << 6), __rseq_offset, object), 0))  \
+            continue;                                                                              \
+    }                                                                                              \
+    NOINLINE void *name##_typed_alloc(size_t size)                                                 \
+    {                                                                                              \
+        void *object;                                                                              \
+        (void)size;                                                                                \
+        while (__builtin_expect(!name##_pop(chain.cache.slots, __rseq_offset, &object), 0))        \
+            continue;                                                                              \
+        return object;                                                                             \
+    }                                                                                              \
+    NOINLINE void name##_typed_free(void *object)                                                  \
+    {                                                                                              \
+        while (__builtin_expect(!name##_push(chain.cache.slots, __rseq_offset, object), 0))        \
+            continue;                                                                              \
+    }                                                                                              \
+    NOINLINE void name##_checked_free(void *object)                                                \
+    {                                                                                              \
+        if (__builtin_expect(chain.map[(uintptr_t)((char *)object - chain.arena) >> 12] !=         \
+                                 chain.cache.index,                                                \
+                             0))                                                                   \
+            abort();                                                                               \
+        while (__builtin_expect(!name##_push(chain.cache.slots, __rseq_offset, object), 0))        \
+            continue;                                                                              \
     }
 FORM(library)
 FORM(sheaf_size)
@@ -105,7 +105,7 @@ FORM(slot_top_index)
 FORM(slot_top_base)
 FORM(slot_front)
 
-enum memory { SHEAF_SIZE, SHEAF_SIZE_FIRST, SHEAF_TOP, SLOT_SIZES, SLOT_TOP, LIBRARY = SHEAF_SIZE };
+enum memory { SHEAF_SIZE, SHEAF_SIZE_FIRST, SHEAF_TOP, SLOT_SIZES, SLOT_TOP, LIBRARY = SLOT_TOP };
 
 /* The words of one slot of this CPU and of its sheaf, whose objects begin at word 2, or 4 behind pointers. */
 static void chain_fill(enum memory memory)
@@ -152,33 +152,33 @@ static double chain_now(void)
 }
 
 /* One round: depth objects at a time, last out first in; or, FIFO, each returned when 8 others are out. */
-#define ROUND(name, alloc, free)                                                                  \
-    NOINLINE double name(unsigned depth, int fifo)                                                \
-    {                                                                                             \
-        void *held[8];                                                                            \
-        double start;                                                                             \
-        if (fifo) {                                                                               \
-            for (unsigned j = 0; j < 8; j++)                                                      \
-                held[j] = alloc(STRIDE);                                                          \
-            start = chain_now();                                                                  \
-            for (unsigned i = 0; i < COUNT; i++) {                                                \
-                free(held[i % 8]);                                                                \
-                held[i % 8] = alloc(STRIDE);                                                      \
-            }                                                                                     \
-            return (chain_now() - start) / COUNT;                                                 \
-        }                                                                                         \
-        start = chain_now();                                                                      \
-        for (unsigned i = 0; i < COUNT; i += depth) {                                             \
-            for (unsigned j = 0; j < depth; j++)                                                  \
-                held[j] = alloc(STRIDE);                                                          \
-            for (unsigned j = depth; j-- > 0;)                                                    \
-                free(held[j]);                                                                    \
-        }                                                                                         \
-        return (chain_now() - start) / COUNT;                                                     \
+#define ROUND(name, alloc, free)                                                                   \
+    NOINLINE double name(unsigned depth, int fifo)                                                 \
+    {                                                                                              \
+        void *held[8];                                                                             \
+        double start;                                                                              \
+        if (fifo) {                                                                                \
+            for (unsigned j = 0; j < 8; j++)                                                       \
+                held[j] = alloc(STRIDE);                                                           \
+            start = chain_now();                                                                   \
+            for (unsigned i = 0; i < COUNT; i++) {                                                 \
+                free(held[i % 8]);                                                                 \
+                held[i % 8] = alloc(STRIDE);                                                       \
+            }                                                                                      \
+            return (chain_now() - start) / COUNT;                                                  \
+        }                                                                                          \
+        start = chain_now();                                                                       \
+        for (unsigned i = 0; i < COUNT; i += depth) {                                              \
+            for (unsigned j = 0; j < depth; j++)                                                   \
+                held[j] = alloc(STRIDE);                                                           \
+            for (unsigned j = depth; j-- > 0;)                                                     \
+                free(held[j]);                                                                     \
+        }                                                                                          \
+        return (chain_now() - start) / COUNT;                                                      \
     }
-#define ROUNDS_OF(name)                                                                           \
-    ROUND(name##_round_malloc, name##_malloc, name##_free)                                        \
-    ROUND(name##_round_typed, name##_typed_alloc, name##_typed_free)                              \
+#define ROUNDS_OF(name)                                                                            \
+    ROUND(name##_round_malloc, name##_malloc, name##_free)                                         \
+    ROUND(name##_round_typed, name##_typed_alloc, name##_typed_free)                               \
     ROUND(name##_round_checked, name##_typed_alloc, name##_checked_free)
 ROUNDS_OF(library)
 ROUNDS_OF(sheaf_size)
@@ -194,8 +194,13 @@ ROUNDS_OF(slot_top_index)
 ROUNDS_OF(slot_top_base)
 ROUNDS_OF(slot_front)
 
-#define ROW(name, memory, what)                                                                   \
-    {#name, what, memory, {name##_round_malloc, name##_round_typed, name##_round_checked}}
+#define ROW(name, memory, what)                                                                    \
+    {                                                                                              \
+#name, what, memory,                                                                       \
+        {                                                                                          \
+            name##_round_malloc, name##_round_typed, name##_round_checked                          \
+        }                                                                                          \
+    }
 static const struct form {
     const char *name, *what;
     enum memory memory;
@@ -221,7 +226,8 @@ static const struct shape {
     const char *name;
     unsigned depth;
     int fifo;
-} shapes[SHAPES] = {{"lifo1", 1, 0}, {"lifo2", 2, 0}, {"lifo4", 4, 0}, {"lifo8", 8, 0}, {"fifo8", 8, 1}};
+} shapes[SHAPES] = {
+    {"lifo1", 1, 0}, {"lifo2", 2, 0}, {"lifo4", 4, 0}, {"lifo8", 8, 0}, {"fifo8", 8, 1}};
 
 /* The value of the first line of a file of /proc that begins with `key`; "" where there is none. */
 static const char *chain_told(const char *path, const char *key, char *text, size_t size)
@@ -233,7 +239,8 @@ static const char *chain_told(const char *path, const char *key, char *text, siz
     while (file && fgets(line, sizeof(line), file)) {
         char *value = strchr(line, ':');
         size_t n = strlen(key);
-        if (!value || strncmp(line, key, n) != 0 || (line[n] != '\t' && line[n] != ':' && line[n] != ' '))
+        if (!value || strncmp(line, key, n) != 0 ||
+            (line[n] != '\t' && line[n] != ':' && line[n] != ' '))
             continue;
         value += strspn(value, ": \t");
         value[strcspn(value, "\n")] = '\0';
@@ -249,7 +256,7 @@ static void chain_machine(char *out, size_t size)
 {
     static const struct {
         const char *key, *line;
-    } words[] = {{"cpu", "model name"}, {"vendor", "vendor_id"}, {"family", "cpu family"},
+    } words[] = {{"cpu", "model name"}, {"vendor", "vendor_id"},  {"family", "cpu family"},
                  {"model", "model"},    {"stepping", "stepping"}, {"microcode", "microcode"}};
     static char text[4096];
     size_t at = 0;
@@ -319,9 +326,10 @@ int main(void)
     for (unsigned f = 0; f < FORMS; f++)
         for (unsigned k = 0; k < KINDS; k++)
             for (unsigned s = 0; s < SHAPES; s++)
-                printf("{\"case\": \"chain\", \"form\": \"%s\", \"what\": \"%s\", \"calls\": \"%s\", "
-                       "\"shape\": \"%s\", \"ns\": %.3f, %s}\n",
-                       forms[f].name, forms[f].what, kinds[k], shapes[s].name, least[f][k][s],
-                       machine);
+                printf(
+                    "{\"case\": \"chain\", \"form\": \"%s\", \"what\": \"%s\", \"calls\": \"%s\", "
+                    "\"shape\": \"%s\", \"ns\": %.3f, %s}\n",
+                    forms[f].name, forms[f].what, kinds[k], shapes[s].name, least[f][k][s],
+                    machine);
     return 0;
 }

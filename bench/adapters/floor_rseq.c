@@ -36,7 +36,9 @@ adapter_t floor_rseq_open(size_t object_size)
         sheaf->capacity = FLOOR_CAPACITY;
         for (size_t i = 0; i < SHEAF_FILLED; i++)
             sheaf->object[sheaf->size++] = objects + i * stride;
-        atomic_store(&slot->main, sheaf);
+        atomic_store(&slot->top, sheaf->object + sheaf->size);
+        atomic_store(&slot->end, sheaf->object + sheaf->capacity);
+        atomic_store(&slot->begin, sheaf->object);
     }
     return bare;
 }

@@ -257,9 +257,9 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
     slab = slab_at(object, *pagemap_at(object));
     word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     *size = cache->layout.room;
-    *start = layout_starts(&cache->layout,
-                           (uint32_t)((const char *)object - slab_first(cache, slab)),
-                           slab_objects(cache, word), &index);
+    *start =
+        layout_starts(&cache->layout, (uint32_t)((const char *)object - slab_first(cache, slab)),
+                      slab_objects(cache, word), &index);
     if (__builtin_expect(cache->flags & (CACHE_KEPT | CACHE_SHADOW), 0))
         *size = observe_size(cache, slab, index, object, start);
     return cache;

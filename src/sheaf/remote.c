@@ -100,12 +100,3 @@ void remote_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
     stat_add(cache, STAT_remote_free, sheaf->size - kept);
     sheaf->size = kept;
 }
-
-uint32_t remote_size(const struct sheaf *remote)
-{
-    uint32_t size = 0;
-
-    for (; remote; remote = remote->next)
-        size += remote->size;
-    return size;
-}

@@ -18,8 +18,6 @@
  */
 void remote_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
                  struct sheaf **remote, bool nospin);
-/* Objects in all sheaves of a chain. */
-uint32_t remote_size(const struct sheaf *remote);
 /* All sheaves of a chain: to their owners' barns, the empty ones away. */
 void remote_return(struct stook_cache *cache, struct sheaf *remote, bool nospin);
 

@@ -15,7 +15,6 @@ enum {
 #endif
 };
 
-const struct sheaf sheaf_closed = {0};
 const struct sheaf sheaf_none = {0};
 
 uint32_t slot_pop_bulk(uintptr_t offset, void **objects, uint32_t want)
@@ -48,16 +47,32 @@ uint32_t slot_push_bulk(uintptr_t offset, void *const *objects, uint32_t have)
     return 0;
 }
 
+/* The sheaf whose array begins there. */
+static struct sheaf *slot_main(void *begin)
+{
+    return begin ? (struct sheaf *)(void *)((char *)begin - offsetof(struct sheaf, object))
+                 : SHEAF_NONE;
+}
+
+/* No section on the slot's CPU commits any more: the size of main is what top says. */
+static struct sheaf *slot_measure(const struct slot *slot, struct sheaf *main)
+{
+    if (main != SHEAF_NONE)
+        main->size =
+            (uint32_t)(atomic_load_explicit(&slot->top, memory_order_relaxed) - main->object);
+    return main;
+}
+
 /* Closes the slot of a CPU in use, whose main sheaf is returned; NULL: it is closed, or was left. */
 static struct sheaf *slot_close_on(unsigned cpu, struct slot *slot)
 {
     struct sheaf *held = percpu.rseq ? NULL : locked_take(slot);
-    void *main = NULL;
+    void *begin = NULL;
 
     if (percpu.rseq) {
-        if (rseq_close(slot, percpu.rseq_offset, (int)cpu, SHEAF_CLOSED, &main) != RSEQ_DONE)
+        if (rseq_close(slot, percpu.rseq_offset, (int)cpu, SLOT_CLOSED, &begin) != RSEQ_DONE)
             return NULL;
-        held = main ? main : SHEAF_NONE;
+        held = slot_measure(slot, slot_main(begin));
     }
     /* Full: either percpu_change_use() comes before this look, or its caller finds the slot closed. */
     if (held && !SLOT_CLOSE_IS_FENCE)
@@ -83,35 +98,64 @@ struct sheaf *slot_close(uintptr_t offset, struct slot **slot, bool nospin)
         if (held)
             return held;
         if (!percpu.rseq ||
-            atomic_load_explicit(&(*slot)->main, memory_order_relaxed) == SHEAF_CLOSED)
+            atomic_load_explicit(&(*slot)->begin, memory_order_relaxed) == SLOT_CLOSED)
             return NULL;
         /* Migrated, aborted, or the CPU was left: once more. */
     }
     return NULL;
 }
 
+/* Lets sections in again, pushes first: what they find was written before. */
+static void slot_let(struct slot *slot, struct sheaf *main)
+{
+    bool none = main == SHEAF_NONE;
+
+    slot->held = NULL;
+    /* Pairs with the gates that sections load. */
+    atomic_store_explicit(&slot->end, none ? NULL : main->object + main->capacity,
+                          memory_order_release);
+    atomic_store_explicit(&slot->begin, none ? NULL : main->object, memory_order_release);
+}
+
 void slot_open(struct slot *slot, struct sheaf *main)
 {
-    if (percpu.rseq) {
-        slot->held = NULL;
-        /* What the sheaf holds was written before; pairs with the dependent loads of a section. */
-        atomic_store_explicit(&slot->main, main, memory_order_release);
+    if (!percpu.rseq) {
+        locked_open(slot, main);
         return;
     }
-    locked_open(slot, main);
+    atomic_store_explicit(&slot->top, main == SHEAF_NONE ? NULL : main->object + main->size,
+                          memory_order_relaxed);
+    slot_let(slot, main);
 }
 
 struct sheaf *slot_take(struct slot *slot)
 {
-    if (percpu.rseq) {
-        struct sheaf *main = atomic_load_explicit(&slot->main, memory_order_relaxed);
-        do {
-            if (main == SHEAF_CLOSED)
-                return NULL;
-        } while (!atomic_compare_exchange_weak_explicit(
-            &slot->main, &main, SHEAF_CLOSED, memory_order_acq_rel, memory_order_relaxed));
-        slot->held = main ? main : SHEAF_NONE;
-        return slot->held;
-    }
-    return locked_take(slot);
+    void **begin;
+
+    if (!percpu.rseq)
+        return locked_take(slot);
+    begin = atomic_load_explicit(&slot->begin, memory_order_relaxed);
+    do {
+        if (begin == SLOT_CLOSED)
+            return NULL;
+    } while (!atomic_compare_exchange_weak_explicit(&slot->begin, &begin, SLOT_CLOSED,
+                                                    memory_order_acq_rel, memory_order_relaxed));
+    atomic_store_explicit(&slot->end, NULL, memory_order_relaxed);
+    slot->held = slot_main(begin);
+    return slot->held;
+}
+
+struct sheaf *slot_taken(struct slot *slot)
+{
+    if (!percpu.rseq)
+        return slot->held ? slot->held : SHEAF_NONE;
+    return slot_measure(slot, slot->held);
+}
+
+void slot_reopen(struct slot *slot)
+{
+    if (percpu.rseq)
+        slot_let(slot, slot->held);
+    else
+        locked_open(slot, slot->held);
 }

@@ -54,7 +54,6 @@ static void slot_sort(const struct give *give, struct sheaf *sheaf)
     main = remote ? slot_close(give->offset, &slot, give->nospin) : NULL;
     if (main) {
         if (!slot->remote) {
-            slot->remote_size = remote_size(remote);
             slot->remote = remote;
             remote = NULL;
         }
@@ -140,7 +139,7 @@ static void slot_install_room(const struct give *give, struct sheaf *room, uint3
     main = slot_close(give->offset, &slot, give->nospin);
     if (main) {
         slot->fill /= 2;
-        slot->refused = refused;
+        slot->refused = (uint16_t)refused;
         if (main->size >= main->capacity) {
             if (!slot->spare && (room->size > 0 || !give->decline) &&
                 main->size == main->capacity && main->capacity <= cache_capacity(cache))

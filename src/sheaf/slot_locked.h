@@ -18,7 +18,7 @@
 
 static inline struct sheaf *locked_take(struct slot *slot)
 {
-    uint32_t open = 0;
+    uint8_t open = 0;
 
     if (!atomic_compare_exchange_strong_explicit(&slot->lock, &open, 1, memory_order_acquire,
                                                  memory_order_relaxed))

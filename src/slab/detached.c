@@ -314,8 +314,8 @@ static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook
         uint32_t index;
         detached_prefetch_ahead(cache, &walk, objects, i, n);
         if (offset >= walk.bytes ||
-            __builtin_expect(
-                !layout_starts(&cache->layout, (uint32_t)offset, walk.objects, &index), 0)) {
+            __builtin_expect(!layout_starts(&cache->layout, (uint32_t)offset, walk.objects, &index),
+                             0)) {
             if (!objects[i]) {
                 i++;
                 continue;

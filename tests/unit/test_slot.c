@@ -176,17 +176,17 @@ TEST_WITH(drain, setup, teardown)
     assert_int_equal(cached(NULL), 0);
 }
 
-static atomic_bool slot_taken;
+static atomic_bool slot_held;
 
 /* As a fork of another thread does, or a shrink. */
 static void *hold_slot(void *unused)
 {
     struct slot *slot = percpu_slot(cpu, offset);
-    struct sheaf *main = slot_take(slot);
 
-    atomic_store(&slot_taken, true);
+    assert_non_null(slot_take(slot));
+    atomic_store(&slot_held, true);
     usleep(30000);
-    slot_open(slot, main);
+    slot_reopen(slot);
     return NULL;
 }
 
@@ -199,7 +199,7 @@ TEST_WITH(drain_alone_waits, setup, teardown)
     put(CAPACITY);
     assert_true(cached(NULL) > 0);
     assert_int_equal(pthread_create(&thread, NULL, hold_slot, NULL), 0);
-    while (!atomic_load(&slot_taken))
+    while (!atomic_load(&slot_held))
         sched_yield();
     slot_drain(&cache, 1, true);
     pthread_join(thread, NULL);
