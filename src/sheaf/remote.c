@@ -6,6 +6,7 @@
 
 #include "os/topology.h"
 #include "sheaf/barn.h"
+#include "sheaf/slot.h"
 #include "slab/node.h"
 #include "slab/stat.h"
 
@@ -28,7 +29,8 @@ static struct sheaf *remote_send(struct stook_cache *cache, struct sheaf *sheaf,
     return empty;
 }
 
-void remote_return(struct stook_cache *cache, struct sheaf *remote, bool nospin)
+/* All sheaves of a chain: to their owners' barns, the empty ones away. */
+static void remote_return(struct stook_cache *cache, struct sheaf *remote, bool nospin)
 {
     while (remote) {
         struct sheaf *next = remote->next;
@@ -67,8 +69,10 @@ static struct sheaf *remote_of(struct stook_cache *cache, unsigned node, unsigne
     return sheaf;
 }
 
-void remote_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
-                 struct sheaf **remote, bool nospin)
+/* Moves the objects that are not of the home of `node` out of a sheaf, to a chain of remote sheaves (linked by ->next, some
+ * may be empty).  Full ones go to their owners' barns in exchange for empty ones. */
+static void remote_move(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
+                        struct sheaf **remote, bool nospin)
 {
     unsigned home = topology.home_of_node[node];
     uint32_t kept = 0;
@@ -99,4 +103,28 @@ void remote_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
     }
     stat_add(cache, STAT_remote_free, sheaf->size - kept);
     sheaf->size = kept;
+}
+
+void remote_sort(struct stook_cache *cache, unsigned node, uintptr_t offset, struct sheaf *sheaf,
+                 bool nospin)
+{
+    struct sheaf *main, *remote = NULL;
+    struct slot *slot;
+
+    main = slot_close(offset, &slot, nospin);
+    if (main) {
+        remote = slot->remote;
+        slot->remote = NULL;
+        slot_open(slot, main);
+    }
+    remote_move(cache, node, sheaf, &remote, nospin);
+    main = remote ? slot_close(offset, &slot, nospin) : NULL;
+    if (main) {
+        if (!slot->remote) {
+            slot->remote = remote;
+            remote = NULL;
+        }
+        slot_open(slot, main);
+    }
+    remote_return(cache, remote, nospin);
 }

@@ -12,13 +12,8 @@
 
 #include "sheaf/sheaf.h"
 
-/*
- * Moves the objects that are not of the home of `node` out of a sheaf, to the chain of remote sheaves
- * (linked by ->next, some may be empty).  Full ones go to their owners' barns in exchange for empty ones.
- */
-void remote_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
-                 struct sheaf **remote, bool nospin);
-/* All sheaves of a chain: to their owners' barns, the empty ones away. */
-void remote_return(struct stook_cache *cache, struct sheaf *remote, bool nospin);
+/* Moves the objects of other nodes out of a sheaf of this CPU, to the slot's remote sheaves, which are taken out of it meanwhile. */
+void remote_sort(struct stook_cache *cache, unsigned node, uintptr_t offset, struct sheaf *sheaf,
+                 bool nospin);
 
 #endif

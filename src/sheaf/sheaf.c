@@ -96,14 +96,19 @@ void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *
     sheaf->size = left;
 }
 
+void sheaf_flush_array(struct stook_cache *cache, void *const *objects, uint32_t n, bool nospin)
+{
+    stat_add(cache, STAT_sheaf_flush, n);
+    PROBE2(sheaf_flushed, &cache->name[0], n);
+    node_put(cache, objects, n, nospin);
+}
+
 void sheaf_flush(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 {
     uint32_t n = sheaf->size;
 
     sheaf->size = 0;
-    stat_add(cache, STAT_sheaf_flush, n);
-    PROBE2(sheaf_flushed, &cache->name[0], n);
-    node_put(cache, sheaf->object, n, nospin);
+    sheaf_flush_array(cache, sheaf->object, n, nospin);
 }
 
 void sheaf_drop(struct stook_cache *cache, struct sheaf *chain, bool nospin)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct sheaf {
     /* The sheaf is one thread's alone, a barn's (under its lock), or a slot's: then that of the thread that
@@ -31,12 +32,25 @@ static inline unsigned sheaf_node(const void *object, unsigned otherwise)
     return __builtin_expect(pagemap_covers(object), 1) ? pagemap_node(object) : otherwise;
 }
 
-/* Whether it is one of the two objects that came last: what comes back now was freed already. */
-static inline bool sheaf_repeats(const struct sheaf *sheaf, const void *object)
+/* Whether it is one of the `top` objects that came last: what comes back now was freed already. */
+static inline bool sheaf_repeats(const struct sheaf *sheaf, const void *object, uint32_t top)
 {
-    uint32_t n = sheaf->size;
+    for (uint32_t n = sheaf->size; n > 0 && top > 0; n--, top--)
+        if (sheaf->object[n - 1] == object)
+            return true;
+    return false;
+}
 
-    return (n > 0 && sheaf->object[n - 1] == object) || (n > 1 && sheaf->object[n - 2] == object);
+/* Objects on top of it, n at most; how many. */
+static inline uint32_t sheaf_take(struct sheaf *sheaf, void **objects, uint32_t n)
+{
+    uint32_t k = sheaf->size < n ? sheaf->size : n;
+
+    if (k > 0) { /* what is read-only has none */
+        sheaf->size -= k;
+        memcpy(objects, &sheaf->object[sheaf->size], k * sizeof(void *));
+    }
+    return k;
 }
 
 /* The sheaf that is none: read-only, size 0, capacity 0. */
@@ -72,6 +86,8 @@ void sheaf_free(struct sheaf *sheaf, bool nospin);
  */
 enum { SHEAF_FLUSH_SLABS = 16 };
 void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *slabs, bool nospin);
+/* Objects that were in a sheaf go back to their slabs. */
+void sheaf_flush_array(struct stook_cache *cache, void *const *objects, uint32_t n, bool nospin);
 /* Its objects go back to their slabs; it is empty afterwards. */
 void sheaf_flush(struct stook_cache *cache, struct sheaf *sheaf, bool nospin);
 /* The sheaves of a chain (linked by ->next; may be NULL) are flushed and freed. */

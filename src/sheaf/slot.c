@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * slot.c - pops and pushes of the library's own calls, and the closing, opening and taking of a slot.
+ *
+ * In a process without rseq a slot has a lock word, and its main sheaf in `held`: a pop or a push closes the slot, works on the
+ * sheaf, and opens it.  The lock is only ever tried: a thread preempted inside makes others go to the slabs, as with a
+ * closed slot.  The CPU number is a hint: after a migration the slot is another CPU's, and still locked.
  */
 #include "sheaf/slot.h"
 
-#include "sheaf/slot_locked.h"
 #include "sheaf/slot_sections.h"
 
 enum {
@@ -17,12 +20,54 @@ enum {
 
 const struct sheaf sheaf_none = {0};
 
+/* This CPU's slot, if the CPU is in use: its main sheaf, or NULL. */
+static struct sheaf *slot_lock(uintptr_t offset, struct slot **slot)
+{
+    int cpu = percpu_cpu();
+
+    *slot = cpu < 0 ? NULL : percpu_slot((unsigned)cpu, offset);
+    return *slot ? slot_take(*slot) : NULL;
+}
+
+static uint32_t slot_pop_locked(uintptr_t offset, void **objects, uint32_t want)
+{
+    struct slot *slot;
+    struct sheaf *m = slot_lock(offset, &slot);
+    uint32_t taken = m ? sheaf_take(m, objects, want) : 0;
+
+    if (m)
+        slot_open(slot, m);
+    return taken;
+}
+
+static uint32_t slot_push_locked(uintptr_t offset, void *const *objects, uint32_t have)
+{
+    struct slot *slot;
+    struct sheaf *m = slot_lock(offset, &slot);
+    uint32_t k = 0;
+
+    if (!m)
+        return 0;
+    /* A single one that repeats stays outside: sheaf/slot_free.c checks it, and reports it. */
+    if (m->size < m->capacity && (have > 1 || !sheaf_repeats(m, objects[0], 2))) {
+        if (have > m->capacity - m->size)
+            have = m->capacity - m->size;
+        while (k < have && objects[k])
+            k++;
+        k = k == have ? k : 0; /* one of them is NULL */
+        memcpy(&m->object[m->size], objects, k * sizeof(void *));
+        m->size += k;
+    }
+    slot_open(slot, m);
+    return k;
+}
+
 uint32_t slot_pop_bulk(uintptr_t offset, void **objects, uint32_t want)
 {
     uint32_t taken;
 
     if (!percpu.rseq)
-        return locked_pop_bulk(percpu_cpu(), offset, objects, want);
+        return slot_pop_locked(offset, objects, want);
     for (int i = 0; want > 0 && i < PERCPU_RETRIES; i++) {
         enum rseq_result r =
             rseq_pop_bulk(percpu.areas + offset, percpu.rseq_offset, objects, want, &taken);
@@ -37,7 +82,7 @@ uint32_t slot_push_bulk(uintptr_t offset, void *const *objects, uint32_t have)
     uint32_t put;
 
     if (!percpu.rseq)
-        return locked_push_bulk(percpu_cpu(), offset, objects, have);
+        return slot_push_locked(offset, objects, have);
     for (int i = 0; have > 0 && i < PERCPU_RETRIES; i++) {
         enum rseq_result r =
             rseq_push_bulk(percpu.areas + offset, percpu.rseq_offset, objects, have, &put);
@@ -66,14 +111,13 @@ static struct sheaf *slot_measure(const struct slot *slot, struct sheaf *main)
 /* Closes the slot of a CPU in use, whose main sheaf is returned; NULL: it is closed, or was left. */
 static struct sheaf *slot_close_on(unsigned cpu, struct slot *slot)
 {
-    struct sheaf *held = percpu.rseq ? NULL : locked_take(slot);
-    void *begin = NULL;
+    struct sheaf *held = NULL;
+    void *begin;
 
-    if (percpu.rseq) {
-        if (rseq_close(slot, percpu.rseq_offset, (int)cpu, SLOT_CLOSED, &begin) != RSEQ_DONE)
-            return NULL;
+    if (!percpu.rseq)
+        held = slot_take(slot);
+    else if (rseq_close(slot, percpu.rseq_offset, (int)cpu, SLOT_CLOSED, &begin) == RSEQ_DONE)
         held = slot_measure(slot, slot_main(begin));
-    }
     /* Full: either percpu_change_use() comes before this look, or its caller finds the slot closed. */
     if (held && !SLOT_CLOSE_IS_FENCE)
         atomic_thread_fence(memory_order_seq_cst);
@@ -105,36 +149,42 @@ struct sheaf *slot_close(uintptr_t offset, struct slot **slot, bool nospin)
     return NULL;
 }
 
-/* Lets sections in again, pushes first: what they find was written before. */
-static void slot_let(struct slot *slot, struct sheaf *main)
+void slot_open(struct slot *slot, struct sheaf *main)
 {
+    if (percpu.rseq)
+        atomic_store_explicit(&slot->top, main == SHEAF_NONE ? NULL : main->object + main->size,
+                              memory_order_relaxed);
+    slot->held = main;
+    slot_reopen(slot);
+}
+
+void slot_reopen(struct slot *slot)
+{
+    struct sheaf *main = slot->held;
     bool none = main == SHEAF_NONE;
 
+    if (!percpu.rseq) {
+        atomic_store_explicit(&slot->lock, 0, memory_order_release);
+        return;
+    }
     slot->held = NULL;
-    /* Pairs with the gates that sections load. */
+    /* What the sheaf holds was written before, and top; pairs with the gates that sections load. */
     atomic_store_explicit(&slot->end, none ? NULL : main->object + main->capacity,
                           memory_order_release);
     atomic_store_explicit(&slot->begin, none ? NULL : main->object, memory_order_release);
 }
 
-void slot_open(struct slot *slot, struct sheaf *main)
-{
-    if (!percpu.rseq) {
-        locked_open(slot, main);
-        return;
-    }
-    atomic_store_explicit(&slot->top, main == SHEAF_NONE ? NULL : main->object + main->size,
-                          memory_order_relaxed);
-    slot_let(slot, main);
-}
-
 struct sheaf *slot_take(struct slot *slot)
 {
-    void **begin;
+    void **begin = atomic_load_explicit(&slot->begin, memory_order_relaxed);
+    uint8_t open = 0;
 
-    if (!percpu.rseq)
-        return locked_take(slot);
-    begin = atomic_load_explicit(&slot->begin, memory_order_relaxed);
+    if (!percpu.rseq) {
+        if (!atomic_compare_exchange_strong_explicit(&slot->lock, &open, 1, memory_order_acquire,
+                                                     memory_order_relaxed))
+            return NULL;
+        return slot->held ? slot->held : SHEAF_NONE;
+    }
     do {
         if (begin == SLOT_CLOSED)
             return NULL;
@@ -150,12 +200,4 @@ struct sheaf *slot_taken(struct slot *slot)
     if (!percpu.rseq)
         return slot->held ? slot->held : SHEAF_NONE;
     return slot_measure(slot, slot->held);
-}
-
-void slot_reopen(struct slot *slot)
-{
-    if (percpu.rseq)
-        slot_let(slot, slot->held);
-    else
-        locked_open(slot, slot->held);
 }

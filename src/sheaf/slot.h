@@ -3,7 +3,7 @@
  * slot.h - one CPU's part of one cache: the main and the spare sheaf, behind restartable sections.
  *
  * Pops and pushes work on the main sheaf (stook/sections.h; several at once, close and defer:
- * sheaf/slot_sections.h; in locked mode behind a lock word: sheaf/slot_locked.h).  The rest are plain:
+ * sheaf/slot_sections.h; in locked mode behind a lock word: sheaf/slot.c).  The rest are plain:
  *
  *   open:   top, then end, then begin, each store-release; from any CPU; only by the thread that closed the slot
  *   take:   begin: b -> closed by cmpxchg from any CPU; end = NULL; percpu_fence(cpu); only now read top and the sheaf

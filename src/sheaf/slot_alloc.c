@@ -1,7 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slot.c - the slow half of alloc: from a slot's own sheaves, the barn, the slabs.  slot_free.c has the other
+ * slot_alloc.c - the slow half of alloc: from a slot's own sheaves, the barn, the slabs.  slot_free.c has the other
  * half, slot.h what both are about.
+ *
+ * slot_alloc(), by the states of main and spare.  No main counts as empty.
+ *
+ *   main                 spare          barn       what happens
+ *   closed               any            any        slot_alloc_direct(): one by one from the barn, else from slabs.  Another
+ *                                                  thread has the slot, or this one may have none
+ *   part, full           any            any        opened: it is another CPU's slot by now, or others were here
+ *   empty                full           any        they change places
+ *   empty                empty, none    has some   slot_refill_barn(): a full sheaf becomes main, the empty one goes to the barn
+ *   empty, more to come  empty, none    has none   slot_refill(): whole slabs go past the slot
+ *   empty                empty, none    has none   slot_refill_main(): slabs' objects fill a sheaf, which becomes main
+ *   empty                empty, none    no memory  slot_alloc_direct() fails, and the caller reclaims (cache/)
+ *
+ * After the first two and the fourth a section pops.
  */
 #include "sheaf/slot.h"
 
@@ -13,39 +27,30 @@
 #include "slab/node.h"
 #include "slab/stat.h"
 
-#include <string.h>
-
 enum {
     SLOT_FILL_MAX = 510,         /* objects a refill brings at most … */
     SLOT_FILL_BYTES = 64 << 10,  /* … and bytes, unless a sheaf's capacity is more */
     SLOT_FILL_MALLOC = 32 << 10, /* … of malloc's classes: there are many of them */
 };
 
-/* The most objects that a refill may bring: more than a sheaf's capacity on a CPU that only allocates. */
-static uint32_t slot_fill_max(const struct stook_cache *cache)
-{
-    uint32_t most =
-        (cache->flags & CACHE_MALLOC ? SLOT_FILL_MALLOC : SLOT_FILL_BYTES) / cache->layout.stride;
-
-    if (most > SLOT_FILL_MAX)
-        most = SLOT_FILL_MAX;
-    return most > cache_capacity(cache) ? most : cache_capacity(cache);
-}
-
 /*
  * How many objects the next refill brings: a slab's worth first, then twice as many each time, as long as the
- * CPU does not free in between.  So a CPU never has more unused objects than it allocated before.
+ * CPU does not free in between: more than a sheaf's capacity in the end.  So a CPU never has more unused objects than it
+ * allocated before.
  */
 static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
 {
-    uint32_t fill = slot->fill * 2, most = slot_fill_max(cache);
-    uint32_t capacity = cache_capacity(cache);
+    uint32_t bytes = cache->flags & CACHE_MALLOC ? SLOT_FILL_MALLOC : SLOT_FILL_BYTES;
+    uint32_t capacity = cache_capacity(cache), most = bytes / cache->layout.stride;
     uint32_t least = cache->layout.objects < capacity ? cache->layout.objects : capacity;
+    uint32_t fill = slot->fill * 2;
 
-    if (slot->wary > 0) {
-        slot->wary--;
+    if (most > SLOT_FILL_MAX)
+        most = SLOT_FILL_MAX;
+    if (most < capacity || slot->wary > 0)
         most = capacity;
-    }
+    if (slot->wary > 0)
+        slot->wary--;
     if (fill < least)
         fill = least;
     if (fill > most)
@@ -129,36 +134,22 @@ static struct sheaf *slot_container(struct stook_cache *cache, unsigned node, st
     return empty ? empty : barn_make_empty(cache, node, nospin);
 }
 
-/* From the node's barn, else from its home's: sheaves of a memoryless node's objects come home. */
-static struct sheaf *slot_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,
-                                   bool nospin)
-{
-    struct sheaf *full = barn_get_full(cache, node, empty, nospin);
-    unsigned home = topology.home_of_node[node];
-
-    return full || home == node ? full : barn_get_full(cache, home, empty, nospin);
-}
-
-/* Objects on top of a sheaf go to the caller; how many. */
-static uint32_t slot_hand_out(struct sheaf *full, void **objects, uint32_t n)
-{
-    uint32_t k = full->size < n ? full->size : n;
-
-    full->size -= k;
-    memcpy(objects, &full->object[full->size], k * sizeof(void *));
-    return k;
-}
-
-/* Whole sheaves of the barn's, while it has some.  *empty is taken in exchange, or is the one that was emptied. */
+/* Whole sheaves of the barn's, while it has some, or its home's, where sheaves of a memoryless node's objects come.  *empty is
+ * taken in exchange, or is the one that was emptied. */
 static uint32_t slot_refill_barn(struct stook_cache *cache, unsigned node, struct sheaf **empty,
                                  void **objects, uint32_t n, bool nospin)
 {
+    unsigned home = topology.home_of_node[node];
     uint32_t got = 0;
-    struct sheaf *full;
 
-    while (got < n && (full = slot_get_full(cache, node, empty, nospin)) != NULL) {
+    while (got < n) {
+        struct sheaf *full = barn_get_full(cache, node, empty, nospin);
+        if (!full && home != node)
+            full = barn_get_full(cache, home, empty, nospin);
+        if (!full)
+            break;
         sheaf_expect(full);
-        got += slot_hand_out(full, objects + got, n - got);
+        got += sheaf_take(full, objects + got, n - got);
         if (full->size > 0)
             slot_install(cache, node, full, true, nospin);
         else if (*empty)
@@ -169,19 +160,12 @@ static uint32_t slot_refill_barn(struct stook_cache *cache, unsigned node, struc
     return got;
 }
 
-/* Objects of slabs that are consumed whole: they go through no sheaf. */
-static uint32_t slot_refill_whole(struct stook_cache *cache, unsigned node, void **objects,
-                                  uint32_t n, bool nospin)
+/* Slabs gave `taken` objects, and the caller gets `got` of them. */
+static void slot_refilled(struct stook_cache *cache, unsigned node, uint32_t taken, uint32_t got)
 {
-    uint32_t whole = n - n % cache->layout.objects, got;
-
-    if (whole == 0)
-        return 0;
-    got = node_take_near(cache, node, objects, whole, whole, nospin);
-    stat_add(cache, STAT_sheaf_refill, got);
-    PROBE3(sheaf_refilled, &cache->name[0], got, node);
+    stat_add(cache, STAT_sheaf_refill, taken);
+    PROBE3(sheaf_refilled, &cache->name[0], taken, node);
     stat_add(cache, STAT_alloc_slowpath, got);
-    return got;
 }
 
 /* The last objects of a call come with those of a refill, in a sheaf that becomes main: *empty, or another one. */
@@ -189,7 +173,7 @@ static uint32_t slot_refill_main(struct stook_cache *cache, unsigned node, struc
                                  uint32_t fill, void **objects, uint32_t n, bool nospin)
 {
     struct sheaf *full = *empty = slot_container(cache, node, *empty, fill, nospin);
-    uint32_t room, got;
+    uint32_t room, taken, got;
 
     if (!full)
         return 0;
@@ -197,10 +181,9 @@ static uint32_t slot_refill_main(struct stook_cache *cache, unsigned node, struc
     if (fill > room)
         fill = room;
     full->size = node_take_near(cache, node, full->object, n < fill ? n : fill, fill, nospin);
-    stat_add(cache, STAT_sheaf_refill, full->size);
-    PROBE3(sheaf_refilled, &cache->name[0], full->size, node);
-    got = slot_hand_out(full, objects, n < fill ? n : fill);
-    stat_add(cache, STAT_alloc_slowpath, got);
+    taken = full->size;
+    got = sheaf_take(full, objects, n < fill ? n : fill);
+    slot_refilled(cache, node, taken, got);
     if (full->size > 0) {
         slot_install(cache, node, full, false, nospin);
         *empty = NULL;
@@ -214,9 +197,14 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
 {
     uint64_t touches = slab_counts.touches;
     uint32_t got = slot_refill_barn(cache, node, &empty, objects, n, nospin);
+    uint32_t whole = (n - got) / cache->layout.objects * cache->layout.objects, more;
 
     slot_tally_alloc(cache, got, &touches);
-    got += slot_refill_whole(cache, node, objects + got, n - got, nospin);
+    if (whole > 0) { /* slabs that are consumed whole go through no sheaf */
+        more = node_take_near(cache, node, objects + got, whole, whole, nospin);
+        slot_refilled(cache, node, more, more);
+        got += more;
+    }
     if (got < n)
         got += slot_refill_main(cache, node, &empty, fill, objects + got, n - got, nospin);
     if (empty && got == 0) /* kept: a failure gives no memory back that others find */

@@ -35,11 +35,6 @@ static inline void slot_tally_alloc(struct stook_cache *cache, uint32_t n, uint6
     slot_tally(cache, STAT_alloc_fastpath, STAT_alloc_slowpath, n, touches);
 }
 
-static inline void slot_tally_free(struct stook_cache *cache, uint32_t n, uint64_t *touches)
-{
-    slot_tally(cache, STAT_free_fastpath, STAT_free_slowpath, n, touches);
-}
-
 /* Whether the caller has tried no section on this slot: there are none, or the fast path is closed. */
 static inline bool slot_untried(const struct stook_cache *cache)
 {

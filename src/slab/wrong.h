@@ -3,21 +3,20 @@
  * wrong.h - what slabs find wrong, on its way to a report: hooks.report, or one line where the core is all
  * there is.
  *
- * What is asked of an object that is freed, by which function, and why by that one.  No other one asks.
+ * Checks of an object that is freed.  Each has one function, and no other one reports the same.
  *
- *   it is foreign, of another cache,   slab_of() (slab.h)              an entry of the page map answers all three, and gives
- *   or it is not an object's start                                    slab and index, which the caller keeps
- *   it is free in its slab             mark_check() (mark.h)          each object has a mark, which only slabs write
- *   it is free on top of main          slot_is_free() (slot_free.c)   objects in a sheaf have no mark; the slot is closed anyway
- *   malloc has freed it                stook_private_freed() (kmalloc/private.c)   the object has malloc's mark
- *   it is held back, or being debugged   harden/quarantine.c, debug/object.c       a word an object says where it is
- *   more come back than are in use     node_pushed() (node_steps.h)   two threads free one object at the same instant
- *   a link leads out of its slab       slab_follow() (slab.h)         a write to a free object
+ *   foreign; of another cache;          slab_of() (slab.h)               one entry of the page map answers all three, and gives
+ *   not the start of an object                                           the slab and the index, which the caller keeps
+ *   free in its slab                    mark_check() (mark.h)            each object has a mark, which only slabs write
+ *   free on top of main                 slot_free_turn() (slot_free.c)   objects in a sheaf have no mark; the slot is closed anyway
+ *   freed by malloc                     stook_private_freed() (kmalloc/private.c)   malloc writes a mark into the object
+ *   held back, or of a debug cache      harden/quarantine.c, debug/object.c         a word an object says where it is
+ *   more come back than are in use      node_pushed() (node_steps.h)     two threads free one object at the same instant
+ *   a link leads out of its slab        slab_follow() (slab.h)           a write to a free object
  *
- * The first two are asked at two places: at the door, of an object that comes by itself and that no section took, and of
- * all objects of caches whose frees are checked (free_checks()); and at the slab (node_put.c, detached.c), of every object, since a section
- * takes any pointer.  Filters, which take the slow path where they are not sure, report nothing: malloc's fast path, stook_free_rcu(),
- * accounted_free().
+ * The first two are called at two places.  free_checks() (cache/free.c) is the door: for an object that comes by itself and
+ * that no section took, and for all of a cache whose frees are checked.  node_put() asks of every object that goes to its slab, since
+ * a section takes any pointer.  Fast paths only filter, and report nothing: malloc's, stook_free_rcu(), accounted_free().
  *
  * Each report returns if the program goes on (STOOK_ON_CORRUPTION).  Then the caller refuses the free or ends the list:
  * no object is handed out twice, and what is lost stays out of use.
