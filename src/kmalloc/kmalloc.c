@@ -390,7 +390,7 @@ static __attribute__((noinline, cold)) void kfree_slow(void *object)
         return;
     cache = slab_user_cache(object);
     if (__builtin_expect(cache != NULL, 1))
-        stook_free(cache, object);
+        free_object(cache, object); /* the push was tried */
     else if (!stook_private_large_free(object))
         stook_private_bad_pointer("stook_free_any", object);
 }
