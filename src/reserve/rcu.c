@@ -405,7 +405,7 @@ static void rcu_take_slots(unsigned index, unsigned end, bool all)
             bool mine;
             if (!atomic_load_explicit(&rcu_used[i], memory_order_relaxed))
                 continue;
-            for (unsigned turn = 0; !(mine = slot_take(slot) != NULL) && all; turn++)
+            for (unsigned turn = 0; !(mine = slot_take(slot, false) != NULL) && all; turn++)
                 lock_pause(turn);
             if (!mine)
                 continue;

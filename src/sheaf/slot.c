@@ -26,7 +26,7 @@ static struct sheaf *slot_lock(uintptr_t offset, struct slot **slot)
     int cpu = percpu_cpu();
 
     *slot = cpu < 0 ? NULL : percpu_slot((unsigned)cpu, offset);
-    return *slot ? slot_take(*slot) : NULL;
+    return *slot ? slot_take(*slot, true) : NULL;
 }
 
 static uint32_t slot_pop_locked(uintptr_t offset, void **objects, uint32_t want)
@@ -115,7 +115,7 @@ static struct sheaf *slot_close_on(unsigned cpu, struct slot *slot)
     void *begin;
 
     if (!percpu.rseq)
-        held = slot_take(slot);
+        held = slot_take(slot, true);
     else if (rseq_close(slot, percpu.rseq_offset, (int)cpu, SLOT_CLOSED, &begin) == RSEQ_DONE)
         held = slot_measure(slot, slot_main(begin));
     /* Full: either percpu_change_use() comes before this look, or its caller finds the slot closed. */
@@ -151,30 +151,33 @@ struct sheaf *slot_close(uintptr_t offset, struct slot **slot, bool nospin)
 
 void slot_open(struct slot *slot, struct sheaf *main)
 {
-    if (percpu.rseq)
-        atomic_store_explicit(&slot->top, main == SHEAF_NONE ? NULL : main->object + main->size,
-                              memory_order_relaxed);
+    bool none = main == SHEAF_NONE;
+
     slot->held = main;
+    if (percpu.rseq) {
+        atomic_store_explicit(&slot->top, none ? NULL : main->object + main->size,
+                              memory_order_relaxed);
+        atomic_store_explicit(&slot->end, none ? NULL : main->object + main->capacity,
+                              memory_order_release);
+    }
     slot_reopen(slot);
 }
 
 void slot_reopen(struct slot *slot)
 {
     struct sheaf *main = slot->held;
-    bool none = main == SHEAF_NONE;
 
     if (!percpu.rseq) {
         atomic_store_explicit(&slot->lock, 0, memory_order_release);
         return;
     }
     slot->held = NULL;
-    /* What the sheaf holds was written before, and top; pairs with the gates that sections load. */
-    atomic_store_explicit(&slot->end, none ? NULL : main->object + main->capacity,
+    /* What the sheaf holds was written before, and top; this and end pair with the gates that sections load. */
+    atomic_store_explicit(&slot->begin, main == SHEAF_NONE ? NULL : main->object,
                           memory_order_release);
-    atomic_store_explicit(&slot->begin, none ? NULL : main->object, memory_order_release);
 }
 
-struct sheaf *slot_take(struct slot *slot)
+struct sheaf *slot_take(struct slot *slot, bool whole)
 {
     void **begin = atomic_load_explicit(&slot->begin, memory_order_relaxed);
     uint8_t open = 0;
@@ -190,7 +193,8 @@ struct sheaf *slot_take(struct slot *slot)
             return NULL;
     } while (!atomic_compare_exchange_weak_explicit(&slot->begin, &begin, SLOT_CLOSED,
                                                     memory_order_acq_rel, memory_order_relaxed));
-    atomic_store_explicit(&slot->end, NULL, memory_order_relaxed);
+    if (whole)
+        atomic_store_explicit(&slot->end, NULL, memory_order_relaxed);
     slot->held = slot_main(begin);
     return slot->held;
 }

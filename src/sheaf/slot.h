@@ -7,11 +7,13 @@
  *
  *   open:   top, then end, then begin, each store-release; from any CPU; only by the thread that closed the slot
  *   take:   begin: b -> closed by cmpxchg from any CPU; end = NULL; percpu_fence(cpu); only now read top and the sheaf
- *   reopen: end, then begin, of what was taken; top is neither read nor written, so this needs no fence
+ *   reopen: begin alone, of what was taken; pushes may have gone on, and this needs no fence
  *
  * While a slot is open its main sheaf's size says nothing: top does.  Who closes the slot writes the size, who opens it
- * writes top.  Nobody but sections and the slot's owner stores top; an end that is NULL in an open slot is
- * no error (close aborts behind its store), and is mended by the next push that meets it.
+ * writes top.  Nobody but sections and the slot's owner stores top.  Only who closed the slot by a section, or fenced,
+ * stores an end that is not NULL: a close that is under way on the slot's CPU has stored its NULL perhaps, and would
+ * close with another's end behind it.  An end that is NULL in an open slot is no error (close was aborted, or the
+ * fence refused), and is mended by the next push that meets it.
  *
  * In rseq mode a thread that is not registered has CPU number -1 or -2 and never closes a slot.  In
  * locked mode each slot has a lock word that is only ever tried, and its sheaf in `held`; the words of the sections
@@ -100,10 +102,10 @@ struct sheaf *slot_close(uintptr_t offset, struct slot **slot, bool nospin);
 void slot_open(struct slot *slot, struct sheaf *main);
 
 /*
- * Takes the slot of any CPU.  The sheaf returned may be read only after percpu_fence(cpu), and its size only after
- * slot_taken(): until then a section on that CPU may still commit to it.  NULL: it is closed, now or for good.
+ * Takes the slot of any CPU.  `whole`: pushes end, too, and the sheaf returned may be read after percpu_fence(cpu), and
+ * its size after slot_taken(): until then a section on that CPU may still commit to it.  NULL: it is closed, now or for good.
  */
-struct sheaf *slot_take(struct slot *slot);
+struct sheaf *slot_take(struct slot *slot, bool whole);
 /* Behind the fence: the main sheaf of a slot that this thread took, with its size. */
 struct sheaf *slot_taken(struct slot *slot);
 /* Opens a slot that this thread took, with the sheaf that it had; no fence is needed. */

@@ -68,7 +68,7 @@ static bool slot_take_waiting(struct slot *slot, bool alone)
 {
     bool taken;
 
-    for (unsigned turn = 0; !(taken = slot_take(slot) != NULL) && alone; turn++) {
+    for (unsigned turn = 0; !(taken = slot_take(slot, true) != NULL) && alone; turn++) {
         uint8_t forking = __atomic_load_n(&slot->forking, __ATOMIC_RELAXED);
         if (forking != SLOT_TAKEN &&
             turn >= (forking == SLOT_LOST ? SLOT_FORK_PASSES : SLOT_ALONE_TURNS))
@@ -238,7 +238,7 @@ static void slot_set_forking(struct slot *slot, uint8_t forking)
  */
 static unsigned slot_take_for_fork(struct slot *slot)
 {
-    if (slot->forking != SLOT_TAKEN && slot_take(slot))
+    if (slot->forking != SLOT_TAKEN && slot_take(slot, false))
         slot_set_forking(slot, SLOT_TAKEN);
     return slot->forking == SLOT_FREE;
 }

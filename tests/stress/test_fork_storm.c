@@ -119,7 +119,7 @@ static int inherited(void)
                 return CHILD_LOCK_HELD;
         for (unsigned cpu = 0; cpu < percpu.rows && cache_capacity(cache) > 0; cpu++) {
             struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
-            bool taken = slot && slot_take(slot);
+            bool taken = slot && slot_take(slot, false);
             if (slot && !taken)
                 return CHILD_SLOT_CLOSED;
             if (slot)

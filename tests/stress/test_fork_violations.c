@@ -88,7 +88,7 @@ static int inherited(void)
         return FOUND_LOCK;
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
         struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
-        bool taken = slot && slot_take(slot);
+        bool taken = slot && slot_take(slot, false);
         if (slot && !taken)
             return FOUND_SLOT;
         if (slot)

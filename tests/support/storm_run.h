@@ -125,7 +125,7 @@ static void storm_take_cpu(struct storm_thread *self, unsigned cpu)
 
     for (unsigned cache = 0; cache < STORM_CACHES; cache++) {
         slot[cache] = percpu_slot(cpu, storm_offset(cache));
-        main[cache] = slot[cache] ? slot_take(slot[cache]) : NULL;
+        main[cache] = slot[cache] ? slot_take(slot[cache], true) : NULL;
         taken += main[cache] != NULL;
     }
     if (taken == 0)
@@ -240,7 +240,7 @@ static void storm_count_cache(unsigned cache)
 
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
         struct slot *slot = percpu_slot(cpu, storm_offset(cache));
-        struct sheaf *main = slot ? slot_take(slot) : NULL;
+        struct sheaf *main = slot ? slot_take(slot, true) : NULL;
         if (!slot)
             continue;
         if (!main) {

@@ -63,7 +63,7 @@ static int whole(void)
 
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
         struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
-        bool taken = slot && slot_take(slot);
+        bool taken = slot && slot_take(slot, false);
         if (slot && !taken)
             return 1;
         if (slot)

@@ -237,7 +237,7 @@ TEST(test_closed_slot)
     assert_false(slot_push(offset, token(9)));
     assert_int_equal(slot_push_bulk(offset, objects, 4), 0);
     assert_null(slot_close(offset, &other, false));
-    assert_null(slot_take(slot));
+    assert_null(slot_take(slot, true));
     assert_int_equal(first->size, 4);
 
     second->object[0] = token(77);
@@ -266,12 +266,12 @@ TEST(test_take)
     assert_true(slot_push(offset, token(1)));
     assert_true(fixture_pin(away));
     uint64_t fences = atomic_load(&percpu.fences);
-    assert_ptr_equal(slot_take(slot), sheaf);
+    assert_ptr_equal(slot_take(slot, true), sheaf);
     if (percpu.rseq)
         assert_ptr_equal(slot->held, sheaf);
     assert_true(percpu_fence(home));
     assert_int_equal(atomic_load(&percpu.fences) - fences, percpu.rseq ? 1 : 0);
-    assert_null(slot_take(slot));
+    assert_null(slot_take(slot, true));
     assert_ptr_equal(slot_taken(slot), sheaf);
     assert_int_equal(sheaf->size, 1);
 

@@ -221,7 +221,8 @@ static void *unregistered_thread(void *arg)
         return "ran an inlined section";
     /* It may take, as any thread may. */
     slot = percpu_slot(fixture_cpu[0], offset);
-    if (slot_take(slot) != sheaf || !percpu_fence(fixture_cpu[0]) || slot_taken(slot)->size != 4)
+    if (slot_take(slot, true) != sheaf || !percpu_fence(fixture_cpu[0]) ||
+        slot_taken(slot)->size != 4)
         return "did not take";
     slot_open(slot, sheaf);
     /* -2 is what a failed registration leaves; only this thread reads it here. */

@@ -158,7 +158,7 @@ static void neighbour(int signal)
 
 static void take(struct slot *slot, unsigned cpu)
 {
-    struct sheaf *m = slot_take(slot);
+    struct sheaf *m = slot_take(slot, true);
 
     if (!m)
         return;

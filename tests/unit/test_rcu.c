@@ -128,7 +128,7 @@ static void *close_for_a_while(void *unused)
 {
     struct slot *slot = slot_here();
 
-    assert_non_null(slot_take(slot));
+    assert_non_null(slot_take(slot, false));
     atomic_store(&slot_closed, true);
     usleep(30000);
     slot_reopen(slot);

@@ -183,7 +183,7 @@ static void *hold_slot(void *unused)
 {
     struct slot *slot = percpu_slot(cpu, offset);
 
-    assert_non_null(slot_take(slot));
+    assert_non_null(slot_take(slot, false));
     atomic_store(&slot_held, true);
     usleep(30000);
     slot_reopen(slot);
