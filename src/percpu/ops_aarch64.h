@@ -20,7 +20,6 @@
     "cmp w14, %w[" cpu "]\n\t"                                                                    \
     "b.ne 5f\n\t" STOOK_OP_STEP
 
-#define OP_LOAD(to, at, member) "ldr %[" to "], [%[" at "], %[" member "]]\n\t" STOOK_OP_STEP
 #define OP_STORE_NULL(at, offset) "str xzr, [%[" at "], #" offset "]\n\t" STOOK_OP_STEP
 /* Acquire: pairs with the release of the thread that opened the slot or the stock on another CPU; what
  * the section reads next depends on this word by a branch only. */

@@ -21,8 +21,6 @@
     "sext.w t0, %[" cpu "]\n\t"                                                                   \
     "bne t1, t0, 5f\n\t" STOOK_OP_STEP
 
-#define OP_LOAD(to, at, member)                                                                   \
-    "ld %[" to "], %[" member "](%[" at "])\n\t" STOOK_OP_STEP
 #define OP_STORE_NULL(at, offset) "sd zero, " offset "(%[" at "])\n\t" STOOK_OP_STEP
 /* Acquire: pairs with the release of the thread that opened the slot or the stock on another CPU. */
 #define OP_LEAVE_IF_EQUAL(at, value)                                                              \

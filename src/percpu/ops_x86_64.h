@@ -19,9 +19,6 @@
     "cmpl %k[" cpu "], %%fs:4(%[rseq])\n\t"                                                       \
     "jne %l[aborted]\n\t" STOOK_OP_STEP
 
-/* to = the pointer `member` (an operand, a constant) bytes behind `at`. */
-#define OP_LOAD(to, at, member)                                                                   \
-    "movq %c[" member "](%[" at "]), %[" to "]\n\t" STOOK_OP_STEP
 #define OP_STORE_NULL(at, offset) "movq $0, " offset "(%[" at "])\n\t" STOOK_OP_STEP
 /* The word at `at` is read with acquire; the other one has 32 bits. */
 #define OP_LEAVE_IF_EQUAL(at, value)                                                              \

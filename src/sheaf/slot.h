@@ -45,9 +45,9 @@ struct slot {
     _Atomic(void **) top;   /* behind the last object */
     _Atomic(void **) end;   /* behind the last place; NULL while it is closed */
     /* The thread that closed the slot; read racily for reports. */
+    struct sheaf *rcu; /* 24; NULL or objects freed under readers; sections on this CPU add to it */
     struct sheaf *spare;  /* NULL, or a sheaf that is full or empty */
     struct sheaf *held;   /* rseq: main while taken (fork); locked: main, NULL for none */
-    struct sheaf *rcu;    /* NULL or objects freed under readers; sections on this CPU add to it */
     struct sheaf *remote; /* one a node: objects of other homes */
     uint16_t fill;        /* objects the last refill brought */
     uint16_t refused;     /* objects to go to slabs before a barn is asked again (slot_free.c) */
@@ -60,6 +60,7 @@ struct slot {
 _Static_assert(offsetof(struct slot, begin) == 0, "known to the sections");
 _Static_assert(offsetof(struct slot, top) == 8, "known to the sections");
 _Static_assert(offsetof(struct slot, end) == 16, "known to the sections");
+_Static_assert(offsetof(struct slot, rcu) == 24, "known to the sections");
 _Static_assert(sizeof(struct slot) == SLOT_SIZE, "a slot is a cache line");
 
 /* What begin is in a closed slot: the highest address, so that no top is above it. */

@@ -99,14 +99,13 @@ SECTION enum rseq_result rseq_defer(const void *slots, intptr_t rseq, const void
 
     __asm__ __volatile__ goto(
         STOOK_OP_BEGIN("m") STOOK_OP_LOAD_CPU("m") STOOK_OP_ROW("m", "slots", STOOK_AREA_SHIFT)
-            OP_LEAVE_IF_EQUAL("m", "closed") OP_LOAD("m", "m", "rcu") STOOK_OP_LEAVE_IF_NULL("m")
-                STOOK_OP_LOAD32("n", "m", "8") STOOK_OP_INCREMENT("n")
+            OP_LEAVE_IF_EQUAL("m", "closed") STOOK_OP_LOAD("m", "m", "24")
+                STOOK_OP_LEAVE_IF_NULL("m") STOOK_OP_LOAD32("n", "m", "8") STOOK_OP_INCREMENT("n")
                     STOOK_OP_LEAVE_UNLESS_BELOW("n", "m", "12")
                         STOOK_OP_STORE_ELEMENT("object", "m", "n", "8")
                             STOOK_OP_COMMIT32("n", "m", "8") STOOK_OP_END("aborted")
         : [m] "=&r"(m), [n] "=&r"(n)
-        : [slots] "r"(slots), [rseq] "r"(rseq), [closed] "r"(closed), [object] "r"(object),
-          [rcu] "i"(offsetof(struct slot, rcu))
+        : [slots] "r"(slots), [rseq] "r"(rseq), [closed] "r"(closed), [object] "r"(object)
         : STOOK_OP_CLOBBERS "memory", "cc"
         : leave, aborted);
     SECTION_EXITS((void)0);
