@@ -24,8 +24,7 @@ STOOK_C_BEGIN
 
 /* The head of struct stook_cache: constant from the cache's creation to its end, except `slots`. */
 struct stook_cache_head {
-    const void
-        *slots; /* the cache's slot in CPU 0's area; slot 0: its calls are counted or checked */
+    const void *slots; /* in CPU 0's area; slot 0: its calls are counted, or checked */
     uintptr_t reserved;
     intptr_t rseq_offset; /* of the thread's struct rseq: for the library's own calls, and Rust's */
 };
