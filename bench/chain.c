@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chain.c - stook-bench-chain: what each piece of the way from a freed object to the next allocated one costs on
- * this CPU, by forms of the sections (chain_sections.h).  It has no library behind it; one JSON object a line.
+ * chain.c - stook-bench-chain: the cost on this CPU of each piece of the way from a freed object to the next allocated
+ * one, by forms of the sections (chain_sections.h).  It has no library behind it; one JSON object a line.
  *
  *   as malloc   page map -> slot, a mark in the freed object, and size -> slot
  *   typed       the slot is known; "checked": and the object's slot is asked of the page map

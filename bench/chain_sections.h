@@ -2,7 +2,7 @@
 /*
  * chain_sections.h - pop and push in several forms, made of the operations of the library's sections
  * (stook/arch/ops_x86_64.h) and of a few more.  Each differs from another one in a single piece, or is another
- * protocol.  What is armed, where the CPU comes from and how a section ends is the library's in all.
+ * protocol.  Arming, the CPU's number and the end of a section are the library's in all.
  *
  *   in the sheaf    size      and capacity; an object's place is the array's begin and an index
  *                   top       a pointer behind the last object, and the array's begin and end

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The floor of the fast path: the library's own sections (stook/sections.h), inlined, on a per-CPU array of
- * pointers with nothing behind it: no head of a cache is read, and an aborted section starts over.  No inlined call
- * of the library can be faster in the same loops, so the ratio to this is what it costs besides.
+ * pointers with nothing behind it.  No head of a cache is read, and an aborted section starts over.  No inlined call
+ * of the library can be faster in the same loops, so the ratio to this shows the cost of the rest.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -9,8 +9,8 @@
  *   push:  arm; cpu; slot; e = slot.end; t = slot.top; if e <= t leave; *t = o; slot.top = t + 1       <- commits
  *
  * The store that arms is the last instruction before the section, the committing store its last.
- * `begin` and `end` are gates, and are loaded before top: who opens a slot stores top first, perhaps on
- * another CPU.  In a slot that has no sheaf all three are NULL, and both leave.  In a closed one no top is
+ * `begin` and `end` are gates, and are loaded before top: the thread that opens a slot, perhaps on another
+ * CPU, stores top first.  In a slot that has no sheaf all three are NULL, and both leave.  In a closed one no top is
  * above `begin`, which is the highest address, nor below `end`, which is NULL.
  * A thread that is not registered has the CPU number -1 or -2: there are areas for those, as for
  * every possible CPU.  An area begins as zero pages.

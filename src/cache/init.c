@@ -147,6 +147,5 @@ __attribute__((cold)) void stook_inline_layout_3(int layout, const void *address
     init_keep_or_lock(address);
 }
 
-/* Of programs whose inlined code knows the slots of layout 2: they stop here. */
-STOOK_API void stook_inline_layout_2(int layout, const void *address)
+void stook_inline_layout_2(int layout, const void *address)
     __attribute__((cold, alias("stook_inline_layout_3")));

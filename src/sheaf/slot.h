@@ -9,15 +9,17 @@
  *   take:   begin: b -> closed by cmpxchg from any CPU; end = NULL; percpu_fence(cpu); only now read top and the sheaf
  *   reopen: begin alone, of what was taken; pushes may have gone on, and this needs no fence
  *
- * While a slot is open its main sheaf's size says nothing: top does.  Who closes the slot writes the size, who opens it
- * writes top.  Nobody but sections and the slot's owner stores top.  Only who closed the slot by a section, or fenced,
- * stores an end that is not NULL: a close that is under way on the slot's CPU has stored its NULL perhaps, and would
- * close with another's end behind it.  An end that is NULL in an open slot is no error (close was aborted, or the
- * fence refused), and is mended by the next push that meets it.
+ * While a slot is open its main sheaf's size says nothing: top does.  The thread that closes the slot writes the size,
+ * and top when it opens it.  Other threads than this one and sections do not store top.
+ *
+ * An end that is not NULL is stored only by a thread that closed the slot by a section, or fenced.  Otherwise a close
+ * that is under way on the slot's CPU, and has stored its NULL, would find the other thread's end in its closed slot.
+ * An end that is NULL in an open slot is no error: close was aborted, or the fence refused.  The next push that meets it
+ * closes the slot, sees room, and opens it.
  *
  * In rseq mode a thread that is not registered has CPU number -1 or -2 and never closes a slot.  In
- * locked mode each slot has a lock word that is only ever tried, and its sheaf in `held`; the words of the sections
- * stay NULL, so that the inlined fast path falls into the slow path by itself.
+ * locked mode each slot has a lock word that is only ever tried, and its sheaf in `held`.  The words of the sections
+ * stay NULL there, so that the inlined fast path falls into the slow path by itself.
  *
  * While a slot is closed only pointers move: no lock, no system call, no callback, and no memory
  * that could fault but the sheaves themselves.  A thread that meets a closed slot never waits.

@@ -313,9 +313,6 @@ DEATH(destroy_busy, 0)
         fprintf(stderr, "not refused\n");
 }
 
-/* What a program calls that was compiled when the slots had another layout. */
-void stook_inline_layout_2(int layout, const void *address);
-
 DEATH(layout_mismatch, SIGABRT)
 {
     stook_inline_layout_2(2, (const void *)(uintptr_t)&layout_mismatch);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slot_look.h - the main sheaf of a slot that nobody uses meanwhile, and its size, in both modes.
+ * slot_look.h - the main sheaf of a slot that no other thread uses meanwhile, and its size, in both modes.
  */
 #ifndef STOOK_TEST_SLOT_LOOK_H
 #define STOOK_TEST_SLOT_LOOK_H

@@ -146,7 +146,7 @@ TEST_WITH(end_is_mended, setup, teardown)
     check();
 }
 
-/* Who takes a slot without a fence lets pushes go on, and no pop. */
+/* A thread that takes a slot without a fence lets pushes go on, and no pop. */
 TEST_WITH(taken_as_by_a_fork, setup, teardown)
 {
     struct slot *slot = percpu_slot(cpu, offset);

@@ -127,8 +127,8 @@ static bool leaks_is_sheaf(const struct leaks_search *search, const struct heap_
     return false;
 }
 
-/* Every sheaf is an object of one of the library's own caches, wherever it is: what it has is free.  What CPUs have in
- * their main sheaves is known to be free already. */
+/* Every sheaf is an object of one of the library's own caches, wherever it is: what it has is free.  Objects in main
+ * sheaves are known to be free already. */
 static void leaks_sheaf(struct leaks_search *search, const struct heap_cache *cache, uint64_t sheaf)
 {
     const struct view *v = &search->heap->view;
