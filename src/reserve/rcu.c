@@ -401,13 +401,12 @@ static void rcu_take_slots(unsigned index, unsigned end, bool all)
         side = rcu_pass_begin();
         for (unsigned i = index; i < end; i++) {
             struct slot *slot = percpu_slot(cpu, percpu_offset(i));
-            struct sheaf *sheaf;
-            bool mine;
+            struct sheaf *main = NULL, *sheaf;
             if (!atomic_load_explicit(&rcu_used[i], memory_order_relaxed))
                 continue;
-            for (unsigned turn = 0; !(mine = slot_take(slot, false) != NULL) && all; turn++)
+            for (unsigned turn = 0; !(main = slot_take(slot, false)) && all; turn++)
                 lock_pause(turn);
-            if (!mine)
+            if (!main)
                 continue;
             sheaf = slot->rcu;
             slot->rcu = NULL;
