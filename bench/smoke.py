@@ -39,6 +39,9 @@ AGAINST = {"case", "allocator", "linked", "object_size", "n", "mode", "order", "
            "raised", "metric", "runs", "this", "against", "difference", "ratio", "ratio_min",
            "ratio_max", "ratio_of_least"}
 
+CHAIN = {"case", "form", "what", "calls", "shape", "ns", "cpu", "vendor", "family", "model", "stepping", "microcode",
+         "hypervisor", "speculation_store_bypass"}
+
 STOOK = {("stook-inline", "static"), ("stook-inline", "shared"), ("stook", "static"),
          ("stook", "shared"), ("stook-malloc", "static"), ("stook-malloc", "shared")}
 # What every machine that can build this has; the other peers may be missing, but must be said.
@@ -396,8 +399,16 @@ def check_against(bench):
         check(refused.returncode == 2 and "no libstook.so" in refused.stderr, "against nothing")
 
 
+def check_chain(bench):
+    program = os.path.join(os.path.dirname(bench), "../libexec/stook-bench/stook-bench-chain")
+    if os.path.exists(program):  # x86-64
+        rows = [json.loads(line) for line in run(program)[0].splitlines()]
+        check(rows and all(set(row) == CHAIN and row["ns"] > 0 for row in rows), "the rows of stook-bench-chain")
+
+
 def main():
     bench = sys.argv[1]
+    check_chain(bench)
     check_times(bench, "pair", 1, LOOPS, False)
     check_times(bench, "batch", 4, LOOPS, True, "--n", "4")
     check_handoff(bench)

@@ -10,7 +10,7 @@
 set -euo pipefail
 
 tracked() {
-    git ls-files '*.c' '*.h' '*.cc' '*.hpp' '*.cppm' | grep -v '/\(ops\|rseq\)_[a-z0-9_]*\.h$\|/sections\.h$\|/floor_rseq\.h$' |
+    git ls-files '*.c' '*.h' '*.cc' '*.hpp' '*.cppm' | grep -v '/\(ops\|rseq\)_[a-z0-9_]*\.h$\|/sections\.h$\|/chain_sections\.h$' |
         while read -r file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done
 }
 

@@ -6,7 +6,7 @@
  * common one it finds an empty or a full sheaf, and calls the library.  That includes a closed slot, a process
  * in locked mode, a cache with hooks or debugging, and an aborted section.
  *
- * The layout is versioned: the reference to stook_inline_layout_2 fails to link or load against a library
+ * The layout is versioned: the reference to stook_inline_layout_3 fails to link or load against a library
  * with another layout.  The constructor below pins the object that this header is compiled into, because a
  * thread may still carry a pointer to one of its critical sections when that object is unloaded.
  */
@@ -19,7 +19,7 @@
 
 STOOK_C_BEGIN
 
-#define STOOK_INLINE_LAYOUT 2
+#define STOOK_INLINE_LAYOUT 3
 #define STOOK_AREA_SHIFT 18 /* CPU n's area lies n << 18 behind CPU 0's */
 
 /* The head of struct stook_cache: constant from the cache's creation to its end, except `slots`. */
@@ -31,6 +31,8 @@ struct stook_cache_head {
 
 /* Pins the object that holds `address`: dlclose() does not unload it.  Aborts with a report if `layout` is not this
  * library's.  Where the loader refuses, a library that has not started runs in locked mode, and one that has warns. */
+STOOK_API void stook_inline_layout_3(int layout, const void *address);
+/* The same, for programs that were compiled with layout 2: it stops them with that report. */
 STOOK_API void stook_inline_layout_2(int layout, const void *address);
 
 #if (defined(__x86_64__) || defined(__AARCH64EL__) || defined(__riscv)) && defined(__LP64__) &&    \
@@ -52,7 +54,7 @@ extern const ptrdiff_t __rseq_offset;
 #ifndef STOOK_INLINE_NO_PIN
 static __attribute__((constructor, used)) void stook_inline_pin(void)
 {
-    stook_inline_layout_2(STOOK_INLINE_LAYOUT, (const void *)(uintptr_t)&stook_inline_pin);
+    stook_inline_layout_3(STOOK_INLINE_LAYOUT, (const void *)(uintptr_t)&stook_inline_pin);
 }
 #endif
 

@@ -2,15 +2,18 @@
 /*
  * sections.h - the pop and push sections, shared by the inlined fast path and the library.
  *
- *   pop:   arm; cpu; m = main of the slot in the cpu's area; if m is NULL leave; n = m.size;
- *          if n == 0 leave; o = m.object[n-1]; m.size = n-1  <- commits
- *   push:  arm; cpu; m; if m is NULL leave; n = m.size; if n >= m.capacity leave;
- *          m.object[n] = o; m.size += 1  <- commits
+ * A slot begins with three pointers to its main sheaf's array of pointers: to its begin (at 0), behind its last
+ * object (`top`, 8), and behind its last place (`end`, 16).
+ *
+ *   pop:   arm; cpu; slot; b = slot.begin; t = slot.top; if t <= b leave; o = t[-1]; slot.top = t - 1  <- commits
+ *   push:  arm; cpu; slot; e = slot.end; t = slot.top; if e <= t leave; *t = o; slot.top = t + 1       <- commits
  *
  * The store that arms is the last instruction before the section, the committing store its last.
+ * `begin` and `end` are gates, and are loaded before top: the thread that opens a slot, perhaps on another
+ * CPU, stores top first.  In a slot that has no sheaf all three are NULL, and both leave.  In a closed one no top is
+ * above `begin`, which is the highest address, nor below `end`, which is NULL.
  * A thread that is not registered has the CPU number -1 or -2: there are areas for those, as for
- * every possible CPU.  An area begins as zero pages, so a slot that no thread has installed a sheaf in
- * has no main sheaf.  The main sheaf of a closed slot is empty to a pop and full to a push.
+ * every possible CPU.  An area begins as zero pages.
  * An aborted section leaves by the cold exit; the slow path retries (a bounded number of times:
  * a single-stepped section never completes).
  *
@@ -54,20 +57,21 @@
 STOOK_INLINE __attribute__((always_inline)) int
 stook_rseq_pop(const void *slots, intptr_t rseq, void **taken)
 {
-    uintptr_t m, n;
+    uintptr_t m, t;
     void *object;
 
+    /* What `object` holds first is begin. */
     __asm__ __volatile__ goto(
         STOOK_OP_BEGIN("m")
         STOOK_OP_LOAD_CPU("m")
-        STOOK_OP_LOAD_ROW("m", "slots", STOOK_AREA_SHIFT)
-        STOOK_OP_LEAVE_IF_NULL("m")
-        STOOK_OP_LOAD32("n", "m", "8")
-        STOOK_OP_DECREMENT_OR_LEAVE("n")
-        STOOK_OP_LOAD_ELEMENT("object", "m", "n", "16")
-        STOOK_OP_COMMIT32("n", "m", "8")
+        STOOK_OP_ROW("m", "slots", STOOK_AREA_SHIFT)
+        STOOK_OP_LOAD_GATE("object", "m", "0")
+        STOOK_OP_LOAD("t", "m", "8")
+        STOOK_OP_LEAVE_UNLESS_ABOVE("t", "object")
+        STOOK_OP_TAKE_BELOW("object", "t")
+        STOOK_OP_COMMIT("t", "m", "8")
         STOOK_OP_END("leave")
-        : [m] "=&r"(m), [n] "=&r"(n), [object] "=r"(object)
+        : [m] "=&r"(m), [t] "=r"(t), [object] "=r"(object)
         : [slots] "r"(slots), [rseq] "r"(rseq)
         : STOOK_SECTION_CLOBBERS STOOK_OP_CLOBBERS "cc"
         : leave);
@@ -83,19 +87,19 @@ leave:
 STOOK_INLINE __attribute__((always_inline)) int
 stook_rseq_push(const void *slots, intptr_t rseq, void *object)
 {
-    uintptr_t m, n;
+    uintptr_t m, t, end;
 
     __asm__ __volatile__ goto(
         STOOK_OP_BEGIN("m")
         STOOK_OP_LOAD_CPU("m")
-        STOOK_OP_LOAD_ROW("m", "slots", STOOK_AREA_SHIFT)
-        STOOK_OP_LEAVE_IF_NULL("m")
-        STOOK_OP_LOAD32("n", "m", "8")
-        STOOK_OP_LEAVE_UNLESS_BELOW("n", "m", "12")
-        STOOK_OP_STORE_ELEMENT("object", "m", "n", "16")
-        STOOK_OP_COMMIT_INCREMENT("n", "m", "8")
+        STOOK_OP_ROW("m", "slots", STOOK_AREA_SHIFT)
+        STOOK_OP_LOAD_GATE("end", "m", "16")
+        STOOK_OP_LOAD("t", "m", "8")
+        STOOK_OP_LEAVE_UNLESS_ABOVE("end", "t")
+        STOOK_OP_PUT_AT("object", "t")
+        STOOK_OP_COMMIT("t", "m", "8")
         STOOK_OP_END("leave")
-        : [m] "=&r"(m), [n] "=&r"(n)
+        : [m] "=&r"(m), [t] "=&r"(t), [end] "=&r"(end)
         : [slots] "r"(slots), [rseq] "r"(rseq), [object] "r"(object)
         : STOOK_OP_CLOBBERS "memory", "cc"
         : leave);

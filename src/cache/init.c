@@ -138,7 +138,7 @@ static __attribute__((constructor(101), used)) void init_constructor(void)
     (void)(init_later ? init_ask() : init_once());
 }
 
-__attribute__((cold)) void stook_inline_layout_2(int layout, const void *address)
+__attribute__((cold)) void stook_inline_layout_3(int layout, const void *address)
 {
     if (layout != STOOK_INLINE_LAYOUT)
         report_fatal(
@@ -146,3 +146,6 @@ __attribute__((cold)) void stook_inline_layout_2(int layout, const void *address
             layout, STOOK_INLINE_LAYOUT);
     init_keep_or_lock(address);
 }
+
+void stook_inline_layout_2(int layout, const void *address)
+    __attribute__((cold, alias("stook_inline_layout_3")));

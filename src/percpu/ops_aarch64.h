@@ -20,7 +20,7 @@
     "cmp w14, %w[" cpu "]\n\t"                                                                    \
     "b.ne 5f\n\t" STOOK_OP_STEP
 
-#define OP_LOAD(to, at, member) "ldr %[" to "], [%[" at "], %[" member "]]\n\t" STOOK_OP_STEP
+#define OP_STORE_NULL(at, offset) "str xzr, [%[" at "], #" offset "]\n\t" STOOK_OP_STEP
 /* Acquire: pairs with the release of the thread that opened the slot or the stock on another CPU.
  * The section's next reads depend on this word by a branch only. */
 #define OP_LEAVE_IF_EQUAL(at, value)                                                              \
@@ -78,32 +78,31 @@ typedef struct __attribute__((may_alias)) {
 
 /* ---- several pointers at once --------------------------------------------------------------- */
 
-#define OP_TAKE(k, n, want)                                                                       \
-    "mov %w[" k "], %w[" want "]\n\t"                                                             \
-    "subs %w[" n "], %w[" n "], %w[" want "]\n\t"                                                 \
-    "b.hs 11f\n\t"                                                                                \
-    "adds %w[" n "], %w[" n "], %w[" want "]\n\t"                                                 \
-    "b.eq 6f\n\t"                                                                                 \
-    "mov %w[" k "], %w[" n "]\n\t"                                                                \
-    "mov %w[" n "], #0\n"                                                                         \
-    "11:\n\t"
-#define OP_FIT(k, n, have, m, offset)                                                             \
-    "ldr w14, [%[" m "], #" offset "]\n\t"                                                        \
-    "mov %w[" k "], %w[" have "]\n\t"                                                             \
-    "add %w[" n "], %w[" n "], %w[" have "]\n\t"                                                  \
-    "cmp %w[" n "], w14\n\t"                                                                      \
-    "b.ls 11f\n\t"                                                                                \
-    "sub %w[" n "], %w[" n "], %w[" have "]\n\t"                                                  \
-    "subs %w[" k "], w14, %w[" n "]\n\t"                                                          \
-    "b.ls 6f\n\t"                                                                                 \
-    "add %w[" n "], %w[" n "], %w[" k "]\n"                                                       \
-    "11:\n\t"
-
 /* x13: the sheaf's side; x12: the array's; w14: pointers left; four a turn, and the last three one by
  * one. */
-#define OP_POINT(m, n, offset)                                                                    \
-    "add x13, %[" m "], %[" n "], lsl #3\n\t"                                                     \
-    "add x13, x13, #" offset "\n\t"
+#define OP_TAKE(k, n, want, m, top)                                                               \
+    "ldr x13, [%[" m "], #" top "]\n\t"                                                           \
+    "mov %w[" k "], %w[" want "]\n\t"                                                             \
+    "subs x14, x13, %[" n "]\n\t"                                                                 \
+    "b.ls 6f\n\t"                                                                                 \
+    "lsr x14, x14, #3\n\t"                                                                        \
+    "cmp x14, %[" k "]\n\t"                                                                       \
+    "b.hs 11f\n\t"                                                                                \
+    "mov %w[" k "], w14\n"                                                                         \
+    "11:\n\t"                                                                                     \
+    "sub x13, x13, %[" k "], lsl #3\n\t"                                                          \
+    "mov %[" n "], x13\n\t"
+#define OP_FIT(k, n, have, m, top)                                                                \
+    "ldr x13, [%[" m "], #" top "]\n\t"                                                           \
+    "mov %w[" k "], %w[" have "]\n\t"                                                             \
+    "subs x14, %[" n "], x13\n\t"                                                                 \
+    "b.ls 6f\n\t"                                                                                 \
+    "lsr x14, x14, #3\n\t"                                                                        \
+    "cmp x14, %[" k "]\n\t"                                                                       \
+    "b.hs 11f\n\t"                                                                                \
+    "mov %w[" k "], w14\n"                                                                         \
+    "11:\n\t"                                                                                     \
+    "add %[" n "], x13, %[" k "], lsl #3\n\t"
 #define OP_CLOBBERS_COPY "x8", "x9", "x10", "x11", "x12", "x13",
 #define OP_INPUT_WIDE [wide] "m"(percpu.wide)
 #define OP_COPY(objects, k, from, to, CHECK_4, CHECK_8, CHECK_9)                                  \

@@ -21,8 +21,7 @@
     "sext.w t0, %[" cpu "]\n\t"                                                                   \
     "bne t1, t0, 5f\n\t" STOOK_OP_STEP
 
-#define OP_LOAD(to, at, member)                                                                   \
-    "ld %[" to "], %[" member "](%[" at "])\n\t" STOOK_OP_STEP
+#define OP_STORE_NULL(at, offset) "sd zero, " offset "(%[" at "])\n\t" STOOK_OP_STEP
 /* Acquire: pairs with the release of the thread that opened the slot or the stock on another CPU. */
 #define OP_LEAVE_IF_EQUAL(at, value)                                                              \
     "ld t1, (%[" at "])\n\t"                                                                      \
@@ -72,28 +71,30 @@ typedef struct __attribute__((may_alias)) {
 
 /* ---- several pointers at once --------------------------------------------------------------- */
 
-#define OP_TAKE(k, n, want)                                                                       \
-    "sext.w %[" k "], %[" want "]\n\t"                                                            \
-    "bgeu %[" n "], %[" k "], 11f\n\t"                                                            \
-    "beqz %[" n "], 6f\n\t"                                                                       \
-    "mv %[" k "], %[" n "]\n"                                                                     \
-    "11:\n\t"                                                                                     \
-    "sub %[" n "], %[" n "], %[" k "]\n\t"
-#define OP_FIT(k, n, have, m, offset)                                                             \
-    "lw t1, " offset "(%[" m "])\n\t"                                                             \
-    "sub t1, t1, %[" n "]\n\t"                                                                    \
-    "blez t1, 6f\n\t"                                                                             \
-    "sext.w %[" k "], %[" have "]\n\t"                                                            \
-    "bgeu t1, %[" k "], 11f\n\t"                                                                  \
-    "mv %[" k "], t1\n"                                                                           \
-    "11:\n\t"                                                                                     \
-    "add %[" n "], %[" n "], %[" k "]\n\t"
-
 /* t2: the sheaf's side; t3: the array's; t4: pointers left; t5: a pointer. */
-#define OP_POINT(m, n, offset)                                                                    \
-    "slli t2, %[" n "], 3\n\t"                                                                    \
-    "add t2, t2, %[" m "]\n\t"                                                                    \
-    "addi t2, t2, " offset "\n\t"
+#define OP_TAKE(k, n, want, m, top)                                                               \
+    "ld t2, " top "(%[" m "])\n\t"                                                                \
+    "sext.w %[" k "], %[" want "]\n\t"                                                            \
+    "bleu t2, %[" n "], 6f\n\t"                                                                   \
+    "sub t1, t2, %[" n "]\n\t"                                                                    \
+    "srli t1, t1, 3\n\t"                                                                          \
+    "bgeu t1, %[" k "], 11f\n\t"                                                                  \
+    "mv %[" k "], t1\n"                                                                            \
+    "11:\n\t"                                                                                     \
+    "slli t1, %[" k "], 3\n\t"                                                                    \
+    "sub t2, t2, t1\n\t"                                                                          \
+    "mv %[" n "], t2\n\t"
+#define OP_FIT(k, n, have, m, top)                                                                \
+    "ld t2, " top "(%[" m "])\n\t"                                                                \
+    "sext.w %[" k "], %[" have "]\n\t"                                                            \
+    "bleu %[" n "], t2, 6f\n\t"                                                                   \
+    "sub t1, %[" n "], t2\n\t"                                                                    \
+    "srli t1, t1, 3\n\t"                                                                          \
+    "bgeu t1, %[" k "], 11f\n\t"                                                                  \
+    "mv %[" k "], t1\n"                                                                            \
+    "11:\n\t"                                                                                     \
+    "slli t1, %[" k "], 3\n\t"                                                                    \
+    "add %[" n "], t2, t1\n\t"
 #define OP_CLOBBERS_COPY "t2", "t3", "t4", "t5",
 #define OP_INPUT_WIDE [wide] "m"(percpu.wide)
 #define OP_COPY(objects, k, from, to, CHECK)                                                      \

@@ -19,9 +19,7 @@
     "cmpl %k[" cpu "], %%fs:4(%[rseq])\n\t"                                                       \
     "jne %l[aborted]\n\t" STOOK_OP_STEP
 
-/* to = the pointer `member` (an operand, a constant) bytes behind `at`. */
-#define OP_LOAD(to, at, member)                                                                   \
-    "movq %c[" member "](%[" at "]), %[" to "]\n\t" STOOK_OP_STEP
+#define OP_STORE_NULL(at, offset) "movq $0, " offset "(%[" at "])\n\t" STOOK_OP_STEP
 /* The word at `at` is read with acquire; the other one has 32 bits. */
 #define OP_LEAVE_IF_EQUAL(at, value)                                                              \
     "cmpq %[" value "], (%[" at "])\n\t"                                                          \
@@ -70,32 +68,37 @@ typedef long long op_two __attribute__((vector_size(16), may_alias));
 
 /* ---- several pointers at once --------------------------------------------------------------- */
 
-/* k = min(want, n); leave if that is 0; n -= k.  By a branch, so that what is copied need not wait for
- * the size. */
-#define OP_TAKE(k, n, want)                                                                       \
+/*
+ * k = min(want, pointers between begin n and top); leave if that is 0; n = top - k pointers, which is also where
+ * the next copy finds its sheaf's side.  By a branch, so that what is copied need not wait for begin.
+ */
+#define OP_TAKE(k, n, want, m, top)                                                               \
+    "movq " top "(%[" m "]), %%r9\n\t"                                                            \
     "movl %k[" want "], %k[" k "]\n\t"                                                            \
-    "subl %k[" want "], %k[" n "]\n\t"                                                            \
-    "jae 11f\n\t"                                                                                 \
-    "addl %k[" want "], %k[" n "]\n\t"                                                            \
-    "jz %l[leave]\n\t"                                                                            \
-    "movl %k[" n "], %k[" k "]\n\t"                                                               \
-    "xorl %k[" n "], %k[" n "]\n"                                                                 \
-    "11:\n\t"
-/* k = min(have, the word at m - n), where n may be above that word; leave if that is 0; n += k. */
-#define OP_FIT(k, n, have, m, offset)                                                             \
-    "movl %k[" have "], %k[" k "]\n\t"                                                            \
-    "addl %k[" have "], %k[" n "]\n\t"                                                            \
-    "cmpl " offset "(%[" m "]), %k[" n "]\n\t"                                                    \
-    "jbe 11f\n\t"                                                                                 \
-    "subl %k[" have "], %k[" n "]\n\t"                                                            \
-    "movl " offset "(%[" m "]), %k[" k "]\n\t"                                                    \
-    "subl %k[" n "], %k[" k "]\n\t"                                                               \
+    "movq %%r9, %%rax\n\t"                                                                        \
+    "subq %[" n "], %%rax\n\t"                                                                    \
     "jbe %l[leave]\n\t"                                                                           \
-    "addl %k[" k "], %k[" n "]\n"                                                                 \
-    "11:\n\t"
-
-/* Where the next copy finds its sheaf's side: element n of the array `offset` behind m. */
-#define OP_POINT(m, n, offset) "leaq " offset "(%[" m "], %[" n "], 8), %%r9\n\t"
+    "shrq $3, %%rax\n\t"                                                                          \
+    "cmpq %[" k "], %%rax\n\t"                                                                    \
+    "jae 11f\n\t"                                                                                 \
+    "movl %%eax, %k[" k "]\n"                                                                      \
+    "11:\n\t"                                                                                     \
+    "movq %[" k "], %%rax\n\t"                                                                    \
+    "negq %%rax\n\t"                                                                              \
+    "leaq (%%r9, %%rax, 8), %%r9\n\t"                                                             \
+    "movq %%r9, %[" n "]\n\t"
+/* k = min(have, places between top and end n); leave if that is 0; n = top + k pointers, and the copy goes to top. */
+#define OP_FIT(k, n, have, m, top)                                                                \
+    "movq " top "(%[" m "]), %%r9\n\t"                                                            \
+    "movl %k[" have "], %k[" k "]\n\t"                                                            \
+    "subq %%r9, %[" n "]\n\t"                                                                     \
+    "jbe %l[leave]\n\t"                                                                           \
+    "shrq $3, %[" n "]\n\t"                                                                       \
+    "cmpq %[" k "], %[" n "]\n\t"                                                                 \
+    "jae 11f\n\t"                                                                                 \
+    "movl %k[" n "], %k[" k "]\n"                                                                  \
+    "11:\n\t"                                                                                     \
+    "leaq (%%r9, %[" k "], 8), %[" n "]\n\t"
 
 /*
  * One and two pointers have a path of their own, with one taken branch each.  Others move 64 bytes a turn

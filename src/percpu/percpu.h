@@ -16,9 +16,11 @@
  *   operation                        must give
  *   BEGIN                            arms by its last instruction: a plain store of the descriptor
  *   LOAD*, LEAVE_IF_NULL, LEAVE_     no order: what a section reads or writes has its address from a
- *     UNLESS_BELOW, ADD, TAKE, COPY    word that it loaded, and that orders them
- *   LEAVE_IF_EQUAL, _UNLESS_EQUAL32  acquire: what the section reads next is not found through it
- *   COMMIT32, COMMIT_ADD             no order; one aligned store of 4 or 8 bytes
+ *     UNLESS_*, ADD, TAKE*, FIT,       word that it loaded, and that orders them
+ *     PUT_AT, COPY, STORE_NULL
+ *   LOAD_GATE, LEAVE_IF_EQUAL,       acquire: what the section reads next is not found through it
+ *     LEAVE_UNLESS_EQUAL32
+ *   COMMIT, COMMIT32, COMMIT_ADD     no order; one aligned store of 4 or 8 bytes
  *   COMMIT_SWAP                      acquire; indivisible to other CPUs; whether it stored is told by a
  *                                      register or by flags, since nothing may stand behind it
  *   COMMIT_ADD_TWO                   release; 16 bytes in one store that is done or not, or else it leaves

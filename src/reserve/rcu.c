@@ -352,7 +352,7 @@ __attribute__((aligned(64))) void stook_free_rcu(struct stook_cache *cache, void
 {
     if (__builtin_expect(pagemap_covers(object) && rcu_sections, 1) &&
         __builtin_expect(pagemap_cache(*pagemap_at(object)) == cache->index, 1) &&
-        __builtin_expect(rseq_defer(cache->head.slots, cache->head.rseq_offset, SHEAF_CLOSED,
+        __builtin_expect(rseq_defer(cache->head.slots, cache->head.rseq_offset, SLOT_CLOSED,
                                     object) == RSEQ_DONE,
                          1)) {
         stat_add(cache, STAT_free_rcu_sheaf, 1);
@@ -404,13 +404,13 @@ static void rcu_take_slots(unsigned index, unsigned end, bool all)
             struct sheaf *main = NULL, *sheaf;
             if (!atomic_load_explicit(&rcu_used[i], memory_order_relaxed))
                 continue;
-            for (unsigned turn = 0; !(main = slot_take(slot)) && all; turn++)
+            for (unsigned turn = 0; !(main = slot_take(slot, false)) && all; turn++)
                 lock_pause(turn);
             if (!main)
                 continue;
             sheaf = slot->rcu;
             slot->rcu = NULL;
-            slot_open(slot, main);
+            slot_reopen(slot);
             if (sheaf) {
                 sheaf->next = taken;
                 taken = sheaf;
@@ -518,6 +518,6 @@ int stook_rcu_set_ops(const struct stook_rcu_ops *given)
     __atomic_store_n(&hooks_set.rcu, rcu_called, __ATOMIC_RELEASE);
     atomic_store_explicit(&rcu_state, RCU_SET, memory_order_release);
     /* An RCU stays set, so the object that has ops.call must stay loaded: for example a plug-in with libstook-urcu.a. */
-    stook_inline_layout_2(STOOK_INLINE_LAYOUT, (const void *)(uintptr_t)ops.call);
+    stook_inline_layout_3(STOOK_INLINE_LAYOUT, (const void *)(uintptr_t)ops.call);
     return 0;
 }

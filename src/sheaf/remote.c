@@ -105,15 +105,6 @@ static void remote_move(struct stook_cache *cache, unsigned node, struct sheaf *
     sheaf->size = kept;
 }
 
-uint32_t remote_size(const struct sheaf *remote)
-{
-    uint32_t size = 0;
-
-    for (; remote; remote = remote->next)
-        size += remote->size;
-    return size;
-}
-
 void remote_sort(struct stook_cache *cache, unsigned node, uintptr_t offset, struct sheaf *sheaf,
                  bool nospin)
 {
@@ -130,7 +121,6 @@ void remote_sort(struct stook_cache *cache, unsigned node, uintptr_t offset, str
     main = remote ? slot_close(offset, &slot, nospin) : NULL;
     if (main) {
         if (!slot->remote) {
-            slot->remote_size = remote_size(remote);
             slot->remote = remote;
             remote = NULL;
         }

@@ -15,7 +15,5 @@
 /* Moves the objects of other nodes out of a sheaf of this CPU, to the slot's remote sheaves, which are taken out of it meanwhile. */
 void remote_sort(struct stook_cache *cache, unsigned node, uintptr_t offset, struct sheaf *sheaf,
                  bool nospin);
-/* Objects in all sheaves of a chain. */
-uint32_t remote_size(const struct sheaf *remote);
 
 #endif

@@ -14,17 +14,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/*
- * The sections know the offsets 8, 12 and 16.  Sheaves, slots and caches begin at cache lines.  The offset of
- * size differs from that of the word of a slot or a cache that the next section loads.  Otherwise that load
- * would wait for the store of size whenever the two lie 4 KiB apart (0.4 ns a pair).
- */
 struct sheaf {
     /* The sheaf is one thread's alone, a barn's (under its lock), or a slot's: then that of the thread that
      * closed the slot, and of the sections on the slot's CPU while it is open. */
     struct sheaf *next; /* in a barn, and in chains */
-    uint32_t size;
-    uint32_t capacity; /* of the cache, when it was made; constant */
+    uint32_t size;      /* of a slot's main sheaf only while the slot is closed (slot.h) */
+    uint32_t capacity;  /* of the cache, when it was made; constant */
     void *object[];
 };
 _Static_assert(offsetof(struct sheaf, size) == 8, "known to the sections");
@@ -58,9 +53,8 @@ static inline uint32_t sheaf_take(struct sheaf *sheaf, void **objects, uint32_t 
     return k;
 }
 
-/* The two sheaves that are none: read-only, size 0, capacity 0.  A closed slot's main sheaf; no sheaf yet. */
-extern const struct sheaf sheaf_closed, sheaf_none __attribute__((visibility("hidden")));
-#define SHEAF_CLOSED ((struct sheaf *)(uintptr_t)&sheaf_closed)
+/* The sheaf that is none: read-only, size 0, capacity 0. */
+extern const struct sheaf sheaf_none __attribute__((visibility("hidden")));
 #define SHEAF_NONE ((struct sheaf *)(uintptr_t)&sheaf_none)
 
 enum { SHEAF_CLASSES = 9 };

@@ -18,7 +18,6 @@ enum {
 #endif
 };
 
-const struct sheaf sheaf_closed = {0};
 const struct sheaf sheaf_none = {0};
 
 /* This CPU's slot, if the CPU is in use: its main sheaf, or NULL. */
@@ -27,7 +26,7 @@ static struct sheaf *slot_lock(uintptr_t offset, struct slot **slot)
     int cpu = percpu_cpu();
 
     *slot = cpu < 0 ? NULL : percpu_slot((unsigned)cpu, offset);
-    return *slot ? slot_take(*slot) : NULL;
+    return *slot ? slot_take(*slot, true) : NULL;
 }
 
 static uint32_t slot_pop_locked(uintptr_t offset, void **objects, uint32_t want)
@@ -93,16 +92,32 @@ uint32_t slot_push_bulk(uintptr_t offset, void *const *objects, uint32_t have)
     return 0;
 }
 
+/* The sheaf whose array begins there. */
+static struct sheaf *slot_main(void *begin)
+{
+    return begin ? (struct sheaf *)(void *)((char *)begin - offsetof(struct sheaf, object))
+                 : SHEAF_NONE;
+}
+
+/* No section on the slot's CPU commits any more: the size of main is what top says. */
+static struct sheaf *slot_measure(const struct slot *slot, struct sheaf *main)
+{
+    if (main != SHEAF_NONE)
+        main->size =
+            (uint32_t)(atomic_load_explicit(&slot->top, memory_order_relaxed) - main->object);
+    return main;
+}
+
 /* Closes the slot of a CPU in use, whose main sheaf is returned; NULL: it is closed, or was left. */
 static struct sheaf *slot_close_on(unsigned cpu, struct slot *slot)
 {
     struct sheaf *held = NULL;
-    void *main;
+    void *begin;
 
     if (!percpu.rseq)
-        held = slot_take(slot);
-    else if (rseq_close(slot, percpu.rseq_offset, (int)cpu, SHEAF_CLOSED, &main) == RSEQ_DONE)
-        held = main ? main : SHEAF_NONE;
+        held = slot_take(slot, true);
+    else if (rseq_close(slot, percpu.rseq_offset, (int)cpu, SLOT_CLOSED, &begin) == RSEQ_DONE)
+        held = slot_measure(slot, slot_main(begin));
     /* Full: either percpu_change_use() comes before this look, or its caller finds the slot closed. */
     if (held && !SLOT_CLOSE_IS_FENCE)
         atomic_thread_fence(memory_order_seq_cst);
@@ -127,7 +142,7 @@ struct sheaf *slot_close(uintptr_t offset, struct slot **slot, bool nospin)
         if (held)
             return held;
         if (!percpu.rseq ||
-            atomic_load_explicit(&(*slot)->main, memory_order_relaxed) == SHEAF_CLOSED)
+            atomic_load_explicit(&(*slot)->begin, memory_order_relaxed) == SLOT_CLOSED)
             return NULL;
         /* Migrated, aborted, or the CPU was left: once more. */
     }
@@ -136,18 +151,36 @@ struct sheaf *slot_close(uintptr_t offset, struct slot **slot, bool nospin)
 
 void slot_open(struct slot *slot, struct sheaf *main)
 {
-    slot->held = percpu.rseq ? NULL : main;
-    /* What the sheaf holds was written before; pairs with the dependent loads of a section, or the next thread's acquire. */
-    if (percpu.rseq)
-        atomic_store_explicit(&slot->main, main, memory_order_release);
-    else
-        atomic_store_explicit(&slot->lock, 0, memory_order_release);
+    bool none = main == SHEAF_NONE;
+
+    slot->held = main;
+    if (percpu.rseq) {
+        atomic_store_explicit(&slot->top, none ? NULL : main->object + main->size,
+                              memory_order_relaxed);
+        atomic_store_explicit(&slot->end, none ? NULL : main->object + main->capacity,
+                              memory_order_release);
+    }
+    slot_reopen(slot);
 }
 
-struct sheaf *slot_take(struct slot *slot)
+void slot_reopen(struct slot *slot)
 {
-    struct sheaf *main = atomic_load_explicit(&slot->main, memory_order_relaxed);
-    uint32_t open = 0;
+    struct sheaf *main = slot->held;
+
+    if (!percpu.rseq) {
+        atomic_store_explicit(&slot->lock, 0, memory_order_release);
+        return;
+    }
+    slot->held = NULL;
+    /* What the sheaf holds was written before, and top; this and end pair with the gates that sections load. */
+    atomic_store_explicit(&slot->begin, main == SHEAF_NONE ? NULL : main->object,
+                          memory_order_release);
+}
+
+struct sheaf *slot_take(struct slot *slot, bool whole)
+{
+    void **begin = atomic_load_explicit(&slot->begin, memory_order_relaxed);
+    uint8_t open = 0;
 
     if (!percpu.rseq) {
         if (!atomic_compare_exchange_strong_explicit(&slot->lock, &open, 1, memory_order_acquire,
@@ -156,10 +189,19 @@ struct sheaf *slot_take(struct slot *slot)
         return slot->held ? slot->held : SHEAF_NONE;
     }
     do {
-        if (main == SHEAF_CLOSED)
+        if (begin == SLOT_CLOSED)
             return NULL;
-    } while (!atomic_compare_exchange_weak_explicit(&slot->main, &main, SHEAF_CLOSED,
+    } while (!atomic_compare_exchange_weak_explicit(&slot->begin, &begin, SLOT_CLOSED,
                                                     memory_order_acq_rel, memory_order_relaxed));
-    slot->held = main ? main : SHEAF_NONE;
+    if (whole)
+        atomic_store_explicit(&slot->end, NULL, memory_order_relaxed);
+    slot->held = slot_main(begin);
     return slot->held;
+}
+
+struct sheaf *slot_taken(struct slot *slot)
+{
+    if (!percpu.rseq)
+        return slot->held ? slot->held : SHEAF_NONE;
+    return slot_measure(slot, slot->held);
 }

@@ -2,15 +2,24 @@
 /*
  * slot.h - one CPU's part of one cache: the main and the spare sheaf, behind restartable sections.
  *
- * Pops and pushes work on `main` (stook/sections.h; several at once, close and defer:
+ * Pops and pushes work on the main sheaf (stook/sections.h; several at once, close and defer:
  * sheaf/slot_sections.h; in locked mode behind a lock word: sheaf/slot.c).  The rest are plain:
  *
- *   open:   slot.main = m, store-release, from any CPU; only by the thread that closed the slot
- *   take:   slot.main: m -> closed by cmpxchg from any CPU; percpu_fence(cpu); only now read m
+ *   open:   top, then end, then begin, each store-release; from any CPU; only by the thread that closed the slot
+ *   take:   begin: b -> closed by cmpxchg from any CPU; end = NULL; percpu_fence(cpu); only now read top and the sheaf
+ *   reopen: begin alone, of what was taken; pushes may have gone on, and this needs no fence
+ *
+ * While a slot is open its main sheaf's size says nothing: top does.  The thread that closes the slot writes the size,
+ * and top when it opens it.  Other threads than this one and sections do not store top.
+ *
+ * An end that is not NULL is stored only by a thread that closed the slot by a section, or fenced.  Otherwise a close
+ * that is under way on the slot's CPU, and has stored its NULL, would find the other thread's end in its closed slot.
+ * An end that is NULL in an open slot is no error: close was aborted, or the fence refused.  The next push that meets it
+ * closes the slot, sees room, and opens it.
  *
  * In rseq mode a thread that is not registered has CPU number -1 or -2 and never closes a slot.  In
- * locked mode each slot has a lock word that is only ever tried, and its sheaf in `held`; `main` is
- * never installed, so that the inlined fast path falls into the slow path by itself.
+ * locked mode each slot has a lock word that is only ever tried, and its sheaf in `held`.  The words of the sections
+ * stay NULL there, so that the inlined fast path falls into the slow path by itself.
  *
  * While a slot is closed only pointers move: no lock, no system call, no callback, and no memory
  * that could fault but the sheaves themselves.  A thread that meets a closed slot never waits.
@@ -33,23 +42,31 @@
 #include "sheaf/sheaf.h"
 
 struct slot {
-    /* Atomic. */
-    _Atomic(struct sheaf *) main; /* offset 0, known to the sections; NULL: open, no sheaf yet */
-    _Atomic uint32_t lock;        /* locked mode: 1 closed */
+    /* Atomic; the sections know the offsets.  Of the main sheaf's array; all NULL: open, no sheaf. */
+    _Atomic(void **) begin; /* SLOT_CLOSED: closed */
+    _Atomic(void **) top;   /* behind the last object */
+    _Atomic(void **) end;   /* behind the last place; NULL while it is closed */
     /* The thread that closed the slot; read racily for reports. */
-    uint32_t fill;        /* objects the last refill brought */
-    uint32_t wary;        /* refills to come that stay within the capacity */
-    uint32_t remote_size; /* objects in all remote sheaves */
+    struct sheaf *rcu; /* 24; NULL or objects freed under readers; sections on this CPU add to it */
     struct sheaf *spare;  /* NULL, or a sheaf that is full or empty */
     struct sheaf *held;   /* rseq: main while taken (fork); locked: main, NULL for none */
-    struct sheaf *rcu;    /* NULL or objects freed under readers; sections on this CPU add to it */
     struct sheaf *remote; /* one a node: objects of other homes */
+    uint16_t fill;        /* objects the last refill brought */
+    uint16_t refused;     /* objects to go to slabs before a barn is asked again (slot_free.c) */
+    uint8_t wary;         /* refills to come that stay within the capacity */
     /* Written by the forking thread, under percpu.lock; drains read it without. */
-    uint32_t forking; /* of slot_take_all() */
-    /* The thread that closed the slot. */
-    uint32_t refused; /* objects to go to slabs before a barn is asked again (slot_free.c) */
+    uint8_t forking; /* of slot_take_all() */
+    /* Atomic. */
+    _Atomic uint8_t lock; /* locked mode: 1 closed */
 };
+_Static_assert(offsetof(struct slot, begin) == 0, "known to the sections");
+_Static_assert(offsetof(struct slot, top) == 8, "known to the sections");
+_Static_assert(offsetof(struct slot, end) == 16, "known to the sections");
+_Static_assert(offsetof(struct slot, rcu) == 24, "known to the sections");
 _Static_assert(sizeof(struct slot) == SLOT_SIZE, "a slot is a cache line");
+
+/* What begin is in a closed slot: the highest address, so that no top is above it. */
+#define SLOT_CLOSED ((void **)UINTPTR_MAX)
 
 /*
  * Both retry aborted sections; 0 means: empty or full, or closed; or, to a push, that one of the pointers may be
@@ -64,13 +81,14 @@ uint32_t slot_push_bulk(uintptr_t offset, void *const *objects, uint32_t have);
  */
 static inline void slot_tick(int cpu, bool nospin)
 {
-    uint32_t every = atomic_load_explicit(&percpu.scan_every, memory_order_relaxed), n;
+    uint32_t every = atomic_load_explicit(&percpu.scan_every, memory_order_relaxed);
+    uint16_t n;
     struct slot *nobodys;
 
     if (every == 0 || cpu < 0)
         return;
     nobodys = percpu_slot_at(cpu, 0);
-    n = __atomic_load_n(&nobodys->fill, __ATOMIC_RELAXED) + 1;
+    n = (uint16_t)(__atomic_load_n(&nobodys->fill, __ATOMIC_RELAXED) + 1);
     __atomic_store_n(&nobodys->fill, n, __ATOMIC_RELAXED); /* racy: one more or less */
     if (__builtin_expect((n & (every - 1)) == 0, 0) && !nospin)
         context_self()->due |= CONTEXT_DUE_SCAN;
@@ -83,14 +101,18 @@ static inline void slot_tick(int cpu, bool nospin)
  */
 struct sheaf *slot_close(uintptr_t offset, struct slot **slot, bool nospin);
 
-/* Opens a slot that this thread closed or took, and clears `held`. */
+/* Opens a slot that this thread closed, or took and fenced, and clears `held`. */
 void slot_open(struct slot *slot, struct sheaf *main);
 
 /*
- * Takes the slot of any CPU.  The sheaf returned may be read only after percpu_fence(cpu): until
- * then a section on that CPU may still commit to it.  NULL: it is closed, now or for good.
+ * Takes the slot of any CPU.  `whole`: pushes end, too, and the sheaf returned may be read after percpu_fence(cpu), and
+ * its size after slot_taken(): until then a section on that CPU may still commit to it.  NULL: it is closed, now or for good.
  */
-struct sheaf *slot_take(struct slot *slot);
+struct sheaf *slot_take(struct slot *slot, bool whole);
+/* Behind the fence: the main sheaf of a slot that this thread took, with its size. */
+struct sheaf *slot_taken(struct slot *slot);
+/* Opens a slot that this thread took, with the sheaf that it had; no fence is needed. */
+void slot_reopen(struct slot *slot);
 
 /*
  * Takes n objects, or fewer with errno ENOMEM: from this CPU's sheaves, the barn, the slabs.

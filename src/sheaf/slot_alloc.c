@@ -55,7 +55,7 @@ static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
         fill = least;
     if (fill > most)
         fill = most;
-    slot->fill = fill;
+    slot->fill = (uint16_t)fill;
     return fill;
 }
 
@@ -90,7 +90,7 @@ static void slot_install(struct stook_cache *cache, unsigned node, struct sheaf 
     if (main) {
         struct sheaf *spare = slot->spare;
         if (recycled) /* others free what this CPU takes: the next refill is no larger than two */
-            slot->fill = cache_capacity(cache);
+            slot->fill = (uint16_t)cache_capacity(cache);
         if (main->size == 0) {
             if (!spare && main->capacity == cache_capacity(cache))
                 slot->spare = slot_real(main);

@@ -66,18 +66,16 @@ static void slot_empty(struct stook_cache *cache, struct slot *slot, struct shea
  */
 static bool slot_take_waiting(struct slot *slot, bool alone)
 {
-    struct sheaf *main;
+    bool taken;
 
-    for (unsigned turn = 0; !(main = slot_take(slot)) && alone; turn++) {
-        uint32_t forking = __atomic_load_n(&slot->forking, __ATOMIC_RELAXED);
+    for (unsigned turn = 0; !(taken = slot_take(slot, true) != NULL) && alone; turn++) {
+        uint8_t forking = __atomic_load_n(&slot->forking, __ATOMIC_RELAXED);
         if (forking != SLOT_TAKEN &&
             turn >= (forking == SLOT_LOST ? SLOT_FORK_PASSES : SLOT_ALONE_TURNS))
             break;
         lock_pause(turn);
     }
-    if (main)
-        slot->held = main; /* what a taker has says the slot, for a fork and for itself */
-    return main != NULL;
+    return taken;
 }
 
 /* At most SLOT_DRAIN_MAX caches; false: a slot was left as it is.  No array of what was taken: this
@@ -103,13 +101,14 @@ static bool slot_drain_some(struct stook_cache *const *caches, unsigned n, unsig
     /* All are open again before the first object is flushed: nothing waits while they are closed. */
     for (unsigned i = 0; i < n; i++) {
         struct slot *slot = percpu_slot(cpu, percpu_offset(caches[i]->index));
-        struct sheaf *main;
         if (!(taken[i / 64] >> i % 64 & 1))
             continue;
-        main = slot->held;
-        if (fenced)
-            slot_empty(caches[i], slot, main, &chain);
-        slot_open(slot, fenced ? SHEAF_NONE : main);
+        if (fenced) {
+            slot_empty(caches[i], slot, slot_taken(slot), &chain);
+            slot_open(slot, SHEAF_NONE);
+        } else {
+            slot_reopen(slot);
+        }
     }
     slot_flush_taken(chain);
     return count == wanted && (count == 0 || fenced);
@@ -156,13 +155,17 @@ void slot_drain_near(struct stook_cache *cache)
 
 /* The owner may go on meanwhile: sheaves are never unmapped, so a stale pointer reads an old size, or what lies there
  * now. */
-__attribute__((no_sanitize("thread"))) static void slot_count_sheaf(const struct sheaf *sheaf,
-                                                                    struct slot_counts *counts)
+__attribute__((no_sanitize("thread"))) static uint64_t slot_size(const struct sheaf *sheaf)
 {
-    uint32_t size = __atomic_load_n(&sheaf->size, __ATOMIC_RELAXED);
+    return __atomic_load_n(&sheaf->size, __ATOMIC_RELAXED);
+}
 
-    counts->objects += size < STOOK_SHEAF_CAPACITY_MAX ? size : STOOK_SHEAF_CAPACITY_MAX;
-    counts->sheaves++;
+static uint64_t slot_count_objects(uint64_t size, struct slot_counts *counts)
+{
+    if (size > STOOK_SHEAF_CAPACITY_MAX)
+        size = STOOK_SHEAF_CAPACITY_MAX;
+    counts->objects += size;
+    return size;
 }
 
 __attribute__((cold, no_sanitize("thread"))) void slot_count_cpu(const struct stook_cache *cache,
@@ -170,24 +173,31 @@ __attribute__((cold, no_sanitize("thread"))) void slot_count_cpu(const struct st
                                                                  struct slot_counts *counts)
 {
     struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
-    struct sheaf *main, *spare;
+    struct sheaf *held, *spare, *remote;
+    void **begin, **top;
 
     if (!slot)
         return;
-    main = percpu.rseq ? atomic_load_explicit(&slot->main, memory_order_acquire)
-                       : __atomic_load_n(&slot->held, __ATOMIC_ACQUIRE);
-    if (main == SHEAF_CLOSED)
+    begin = atomic_load_explicit(&slot->begin, memory_order_acquire);
+    top = atomic_load_explicit(&slot->top, memory_order_relaxed);
+    held = percpu.rseq ? NULL : __atomic_load_n(&slot->held, __ATOMIC_ACQUIRE);
+    if (begin == SLOT_CLOSED)
         return;
     spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
-    if (main && main != SHEAF_NONE)
-        slot_count_sheaf(main, counts);
+    remote = __atomic_load_n(&slot->remote, __ATOMIC_RELAXED);
+    if (begin)
+        (void)slot_count_objects(top > begin ? (uint64_t)(top - begin) : 0, counts);
+    if (held && held != SHEAF_NONE)
+        (void)slot_count_objects(slot_size(held), counts);
+    else
+        held = NULL;
     if (spare)
-        slot_count_sheaf(spare, counts);
-    if (__atomic_load_n(&slot->remote, __ATOMIC_RELAXED)) {
-        uint32_t size = __atomic_load_n(&slot->remote_size, __ATOMIC_RELAXED);
-        counts->objects += size;
-        counts->remote += size;
-        counts->sheaves++;
+        (void)slot_count_objects(slot_size(spare), counts);
+    counts->sheaves += (begin || held) + (spare != NULL) + (remote != NULL);
+    /* One a node at most: the chain may be another one by now. */
+    for (unsigned i = 0; remote && i < topology.nodes; i++) {
+        counts->remote += slot_count_objects(slot_size(remote), counts);
+        remote = __atomic_load_n(&remote->next, __ATOMIC_RELAXED);
     }
 }
 
@@ -215,7 +225,7 @@ static unsigned slot_each(unsigned (*act)(struct slot *slot))
     return sum;
 }
 
-static void slot_set_forking(struct slot *slot, uint32_t forking)
+static void slot_set_forking(struct slot *slot, uint8_t forking)
 {
     __atomic_store_n(&slot->forking, forking, __ATOMIC_RELAXED);
 }
@@ -228,12 +238,8 @@ static void slot_set_forking(struct slot *slot, uint32_t forking)
  */
 static unsigned slot_take_for_fork(struct slot *slot)
 {
-    struct sheaf *main = slot->forking == SLOT_TAKEN ? NULL : slot_take(slot);
-
-    if (main) {
-        slot->held = main;
+    if (slot->forking != SLOT_TAKEN && slot_take(slot, false))
         slot_set_forking(slot, SLOT_TAKEN);
-    }
     return slot->forking == SLOT_FREE;
 }
 
@@ -263,7 +269,7 @@ static unsigned slot_open_taken(struct slot *slot)
 {
     if (slot->forking == SLOT_TAKEN) {
         slot_set_forking(slot, SLOT_FREE);
-        slot_open(slot, slot->held);
+        slot_reopen(slot);
     }
     return 0;
 }
@@ -276,7 +282,7 @@ void slot_open_all(void)
 /* Without a write: each page that a child writes to is copied. */
 static bool slot_is_closed(const struct slot *slot)
 {
-    return percpu.rseq ? atomic_load_explicit(&slot->main, memory_order_relaxed) == SHEAF_CLOSED
+    return percpu.rseq ? atomic_load_explicit(&slot->begin, memory_order_relaxed) == SLOT_CLOSED
                        : atomic_load_explicit(&slot->lock, memory_order_relaxed) != 0;
 }
 
@@ -286,7 +292,7 @@ static unsigned slot_renew(struct slot *slot)
     (void)slot_open_taken(slot);
     if (slot_is_closed(slot)) {
         slot->spare = slot->remote = slot->rcu = NULL;
-        slot->fill = slot->remote_size = slot->wary = slot->refused = 0;
+        slot->fill = slot->refused = slot->wary = 0;
         slot_open(slot, SHEAF_NONE);
     }
     if (slot->forking != SLOT_FREE)

@@ -12,11 +12,11 @@
 #ifdef STOOK_INLINE_SECTIONS
 
 /*
- * pop bulk:   arm; cpu; m = slot.main; if m is NULL leave; n = m.size; k = min(want, n); if k is 0
- *             leave; n -= k; copy m.object[n .. n+k) to the caller; m.size = n        <- commits
+ * pop bulk:   arm; cpu; slot; k = min(want, top - begin); leave unless top is above begin; copy the k pointers
+ *             below top to the caller; top -= k                                       <- commits
  *
- * want is not 0.  n and k take the registers of slots and rseq, which nothing reads after the main
- * sheaf is loaded.  A section that saves fewer registers of its caller is the faster one.
+ * want is not 0.  n and k take the registers of slots and rseq, which nothing reads after the slot's
+ * address is known.  A section that saves fewer registers of its caller is the faster one.
  */
 SECTION enum rseq_result rseq_pop_bulk(const void *slots, intptr_t rseq, void **objects,
                                        uint32_t want, uint32_t *taken)
@@ -24,10 +24,9 @@ SECTION enum rseq_result rseq_pop_bulk(const void *slots, intptr_t rseq, void **
     uintptr_t m, n, k;
 
     __asm__ __volatile__ goto(
-        STOOK_OP_BEGIN("m") STOOK_OP_LOAD_CPU("m") STOOK_OP_LOAD_ROW("m", "slots", STOOK_AREA_SHIFT)
-            STOOK_OP_LEAVE_IF_NULL("m") STOOK_OP_LOAD32("n", "m", "8") OP_TAKE("k", "n", "want")
-                OP_POINT("m", "n", "16") OP_COPY_OUT("objects", "k")
-                    STOOK_OP_COMMIT32("n", "m", "8") STOOK_OP_END("aborted")
+        STOOK_OP_BEGIN("m") STOOK_OP_LOAD_CPU("m") STOOK_OP_ROW("m", "slots", STOOK_AREA_SHIFT)
+            STOOK_OP_LOAD_GATE("n", "m", "0") OP_TAKE("k", "n", "want", "m", "8")
+                OP_COPY_OUT("objects", "k") STOOK_OP_COMMIT("n", "m", "8") STOOK_OP_END("aborted")
         : [m] "=&r"(m), [n] "=&r"(n), [k] "=&r"(k)
         : [slots] "[n]"(slots), [rseq] "[k]"(rseq), [objects] "r"(objects), [want] "r"(want),
           OP_INPUT_WIDE
@@ -37,9 +36,8 @@ SECTION enum rseq_result rseq_pop_bulk(const void *slots, intptr_t rseq, void **
 }
 
 /*
- * push bulk:  arm; cpu; m = slot.main; if m is NULL leave; n = m.size; k = min(have, m.capacity - n);
- *             if k is 0 leave (a sheaf may hold more than its capacity); copy k pointers to m.object[n
- *             ..), and leave if one of them could be NULL; m.size = n + k             <- commits
+ * push bulk:  arm; cpu; slot; k = min(have, end - top); leave unless end is above top (a sheaf may hold more than
+ *             its capacity); copy k pointers to top, and leave if one of them could be NULL; top += k  <- commits
  *
  * have is not 0.  Registers are shared as in pop bulk.
  */
@@ -49,10 +47,9 @@ SECTION enum rseq_result rseq_push_bulk(const void *slots, intptr_t rseq, void *
     uintptr_t m, n, k;
 
     __asm__ __volatile__ goto(
-        STOOK_OP_BEGIN("m") STOOK_OP_LOAD_CPU("m") STOOK_OP_LOAD_ROW("m", "slots", STOOK_AREA_SHIFT)
-            STOOK_OP_LEAVE_IF_NULL("m") STOOK_OP_LOAD32("n", "m", "8") OP_POINT("m", "n", "16")
-                OP_FIT("k", "n", "have", "m", "12") OP_COPY_IN("objects", "k")
-                    STOOK_OP_COMMIT32("n", "m", "8") STOOK_OP_END("aborted")
+        STOOK_OP_BEGIN("m") STOOK_OP_LOAD_CPU("m") STOOK_OP_ROW("m", "slots", STOOK_AREA_SHIFT)
+            STOOK_OP_LOAD_GATE("n", "m", "16") OP_FIT("k", "n", "have", "m", "8")
+                OP_COPY_IN("objects", "k") STOOK_OP_COMMIT("n", "m", "8") STOOK_OP_END("aborted")
         : [m] "=&r"(m), [n] "=&r"(n), [k] "=&r"(k)
         : [slots] "[n]"(slots), [rseq] "[k]"(rseq), [objects] "r"(objects), [have] "r"(have),
           OP_INPUT_WIDE
@@ -62,28 +59,32 @@ SECTION enum rseq_result rseq_push_bulk(const void *slots, intptr_t rseq, void *
 }
 
 /*
- * close:      arm; abort unless this is `cpu`, whose slot it is; m = slot.main; if m is `closed` leave;
- *             slot.main: m -> closed, if it is still m, else leave                    <- commits
+ * close:      arm; abort unless this is `cpu`, whose slot it is; if slot.begin is `closed` leave; slot.end = NULL;
+ *             slot.begin: b -> closed, if it is not `closed`, else leave              <- commits
  *
- * When it is done the caller owns *main, which may be NULL, and the slot until it opens it.
+ * When it is done the caller owns the slot until it opens it.  *begin is what it was, perhaps NULL.  The store of
+ * `end` is no commit, but only ever sends pushes to the slow path: if the section is aborted behind it, the next one
+ * that finds no room closes the slot, sees room, and opens it.  Behind the commit it would be too late: the closer may be
+ * on another CPU by then, where it interrupts no push on the slot's.
  */
 SECTION enum rseq_result rseq_close(void *slot, intptr_t rseq, int cpu, const void *closed,
-                                    void **main)
+                                    void **begin)
 {
     void *m;
 
     __asm__ __volatile__ goto(
-        STOOK_OP_BEGIN("m") OP_ABORT_UNLESS_CPU("cpu") OP_COMMIT_SWAP("m", "slot", "closed")
-            STOOK_OP_END("aborted")
+        STOOK_OP_BEGIN("m") OP_ABORT_UNLESS_CPU("cpu") OP_LEAVE_IF_EQUAL("slot", "closed")
+            OP_STORE_NULL("slot", "16") OP_COMMIT_SWAP("m", "slot", "closed")
+                STOOK_OP_END("aborted")
         : [m] "=&r"(m)
         : [slot] "r"(slot), [rseq] "r"(rseq), [cpu] "r"(cpu), [closed] "r"(closed)
         : STOOK_OP_CLOBBERS OP_CLOBBERS_SWAP "memory", "cc"
         : leave, aborted);
-    SECTION_EXITS(*main = m);
+    SECTION_EXITS(*begin = m);
 }
 
 /*
- * defer:      arm; cpu; slot; if slot.main is `closed` leave; m = slot.rcu; if there is none leave;
+ * defer:      arm; cpu; slot; if slot.begin is `closed` leave; m = slot.rcu; if there is none leave;
  *             n = m.size + 1; if n >= m.capacity leave; m.object[n-1] = o; m.size = n <- commits
  *
  * The thread that closes the slot has its rcu sheaf too; a taker from another CPU reads nothing of it
@@ -97,15 +98,14 @@ SECTION enum rseq_result rseq_defer(const void *slots, intptr_t rseq, const void
     uintptr_t m, n;
 
     __asm__ __volatile__ goto(
-        STOOK_OP_BEGIN("m") STOOK_OP_LOAD_CPU("m") OP_ROW("m", "slots")
-            OP_LEAVE_IF_EQUAL("m", "closed") OP_LOAD("m", "m", "rcu") STOOK_OP_LEAVE_IF_NULL("m")
-                STOOK_OP_LOAD32("n", "m", "8") STOOK_OP_INCREMENT("n")
+        STOOK_OP_BEGIN("m") STOOK_OP_LOAD_CPU("m") STOOK_OP_ROW("m", "slots", STOOK_AREA_SHIFT)
+            OP_LEAVE_IF_EQUAL("m", "closed") STOOK_OP_LOAD("m", "m", "24")
+                STOOK_OP_LEAVE_IF_NULL("m") STOOK_OP_LOAD32("n", "m", "8") STOOK_OP_INCREMENT("n")
                     STOOK_OP_LEAVE_UNLESS_BELOW("n", "m", "12")
                         STOOK_OP_STORE_ELEMENT("object", "m", "n", "8")
                             STOOK_OP_COMMIT32("n", "m", "8") STOOK_OP_END("aborted")
         : [m] "=&r"(m), [n] "=&r"(n)
-        : [slots] "r"(slots), [rseq] "r"(rseq), [closed] "r"(closed), [object] "r"(object),
-          [rcu] "i"(offsetof(struct slot, rcu)), [shift] "i"(STOOK_AREA_SHIFT)
+        : [slots] "r"(slots), [rseq] "r"(rseq), [closed] "r"(closed), [object] "r"(object)
         : STOOK_OP_CLOBBERS "memory", "cc"
         : leave, aborted);
     SECTION_EXITS((void)0);
@@ -119,7 +119,7 @@ SECTION_NONE(rseq_pop_bulk, const void *slots, intptr_t rseq, void **objects, ui
              uint32_t *taken)
 SECTION_NONE(rseq_push_bulk, const void *slots, intptr_t rseq, void *const *objects, uint32_t have,
              uint32_t *put)
-SECTION_NONE(rseq_close, void *slot, intptr_t rseq, int cpu, const void *closed, void **main)
+SECTION_NONE(rseq_close, void *slot, intptr_t rseq, int cpu, const void *closed, void **begin)
 SECTION_NONE(rseq_defer, const void *slots, intptr_t rseq, const void *closed, void *object)
 #pragma GCC diagnostic pop
 

@@ -48,6 +48,19 @@ static struct sheaf *make_sheaf(void)
     return made;
 }
 
+/* The slot is open with the sheaf, which has so many objects. */
+static void open_with(uint32_t size)
+{
+    slot->begin = sheaf->object;
+    slot->top = sheaf->object + size;
+    slot->end = sheaf->object + CAPACITY;
+}
+
+static uint32_t size_now(void)
+{
+    return (uint32_t)(slot->top - sheaf->object);
+}
+
 /* What the kernel would read of the section that ran last. */
 static void check_descriptor(void)
 {
@@ -78,14 +91,14 @@ static void pop_and_push(void)
     MUST(!stook_rseq_pop(area, rseq, &object)); /* no sheaf yet */
     check_descriptor();
     MUST(!stook_rseq_push(area, rseq, token[0]));
-    slot->main = sheaf;
-    MUST(!stook_rseq_pop(area, rseq, &object) && sheaf->size == 0);
+    open_with(0);
+    MUST(!stook_rseq_pop(area, rseq, &object) && size_now() == 0);
     for (uint32_t i = 0; i < CAPACITY; i++)
-        MUST(stook_rseq_push(area, rseq, token[i]) && sheaf->size == i + 1);
+        MUST(stook_rseq_push(area, rseq, token[i]) && size_now() == i + 1);
     check_descriptor();
-    MUST(!stook_rseq_push(area, rseq, token[0]) && sheaf->size == CAPACITY);
+    MUST(!stook_rseq_push(area, rseq, token[0]) && size_now() == CAPACITY);
     for (uint32_t i = CAPACITY; i-- > 0;)
-        MUST(stook_rseq_pop(area, rseq, &object) && object == token[i] && sheaf->size == i);
+        MUST(stook_rseq_pop(area, rseq, &object) && object == token[i] && size_now() == i);
     on(-1);
     MUST(!stook_rseq_push(area, rseq, token[0]));
     on(CPU);
@@ -97,17 +110,17 @@ static void bulk(void)
     for (uint32_t there = 0; there <= CAPACITY; there++)
         for (uint32_t asked = 1; asked <= CAPACITY + 8; asked++) {
             uint32_t room = CAPACITY - there, moves = asked < there ? asked : there, k = 0;
-            sheaf->size = there;
+            open_with(there);
             memcpy(sheaf->object, token, there * sizeof(void *));
             memset(got, 0, sizeof(got));
             MUST(rseq_pop_bulk(area, rseq, got, asked, &k) == (moves ? RSEQ_DONE : RSEQ_LEFT));
-            MUST(k == moves && sheaf->size == there - moves);
+            MUST(k == moves && size_now() == there - moves);
             MUST(memcmp(got, token + there - moves, moves * sizeof(void *)) == 0 && !got[moves]);
-            sheaf->size = there;
+            open_with(there);
             moves = asked < room ? asked : room;
             k = 0;
             MUST(rseq_push_bulk(area, rseq, token, asked, &k) == (moves ? RSEQ_DONE : RSEQ_LEFT));
-            MUST(k == moves && sheaf->size == there + moves);
+            MUST(k == moves && size_now() == there + moves);
             MUST(memcmp(sheaf->object + there, token, moves * sizeof(void *)) == 0);
         }
     check_descriptor();
@@ -116,36 +129,39 @@ static void bulk(void)
             uint32_t k = 0;
             memcpy(got, token, sizeof(got));
             got[null] = NULL;
-            sheaf->size = 0;
-            MUST(rseq_push_bulk(area, rseq, got, n, &k) == RSEQ_LEFT && k == 0 && sheaf->size == 0);
+            open_with(0);
+            MUST(rseq_push_bulk(area, rseq, got, n, &k) == RSEQ_LEFT && k == 0 && size_now() == 0);
         }
-    sheaf->size = CAPACITY + 4; /* more than its capacity: nothing comes, all goes */
+    open_with(CAPACITY + 4); /* more than its capacity: nothing comes, all goes */
     MUST(rseq_push_bulk(area, rseq, token, 1, &(uint32_t){0}) == RSEQ_LEFT);
-    sheaf->size = 0;
+    open_with(0);
 }
 
 static void close_and_defer(void)
 {
-    static const struct sheaf closed;
-    void *main = NULL;
+    const void *closed = SLOT_CLOSED;
+    void *object = NULL, *begin = NULL;
 
-    MUST(rseq_close(slot, rseq, CPU + 1, &closed, &main) == RSEQ_ABORTED && slot->main == sheaf);
-    MUST(rseq_close(slot, rseq, CPU, &closed, &main) == RSEQ_DONE && main == sheaf);
+    open_with(1);
+    MUST(rseq_close(slot, rseq, CPU + 1, closed, &begin) == RSEQ_ABORTED && slot->end);
+    MUST(rseq_close(slot, rseq, CPU, closed, &begin) == RSEQ_DONE && begin == sheaf->object);
     check_descriptor();
-    MUST(slot->main == &closed);
-    MUST(rseq_close(slot, rseq, CPU, &closed, &main) == RSEQ_LEFT);
-    MUST(!stook_rseq_pop(area, rseq, &main) && !stook_rseq_push(area, rseq, token[0]));
+    MUST(slot->begin == SLOT_CLOSED && !slot->end && size_now() == 1);
+    MUST(rseq_close(slot, rseq, CPU, closed, &begin) == RSEQ_LEFT);
+    MUST(!stook_rseq_pop(area, rseq, &object) && !stook_rseq_push(area, rseq, token[0]));
+    MUST(rseq_pop_bulk(area, rseq, got, 1, &(uint32_t){0}) == RSEQ_LEFT);
+    MUST(rseq_push_bulk(area, rseq, token, 1, &(uint32_t){0}) == RSEQ_LEFT);
     slot->rcu = make_sheaf();
-    MUST(rseq_defer(area, rseq, &closed, token[0]) == RSEQ_LEFT && slot->rcu->size == 0);
-    slot->main = sheaf;
+    MUST(rseq_defer(area, rseq, closed, token[0]) == RSEQ_LEFT && slot->rcu->size == 0);
+    open_with(0);
     for (uint32_t i = 0; i < CAPACITY - 1; i++) {
-        MUST(rseq_defer(area, rseq, &closed, token[i]) == RSEQ_DONE);
+        MUST(rseq_defer(area, rseq, closed, token[i]) == RSEQ_DONE);
         MUST(slot->rcu->size == i + 1 && slot->rcu->object[i] == token[i]);
     }
     check_descriptor();
-    MUST(rseq_defer(area, rseq, &closed, token[0]) == RSEQ_LEFT && slot->rcu->size == CAPACITY - 1);
+    MUST(rseq_defer(area, rseq, closed, token[0]) == RSEQ_LEFT && slot->rcu->size == CAPACITY - 1);
     slot->rcu = NULL;
-    MUST(rseq_defer(area, rseq, &closed, token[0]) == RSEQ_LEFT);
+    MUST(rseq_defer(area, rseq, closed, token[0]) == RSEQ_LEFT);
 }
 
 static void rows(void)

@@ -119,11 +119,11 @@ static int inherited(void)
                 return CHILD_LOCK_HELD;
         for (unsigned cpu = 0; cpu < percpu.rows && cache_capacity(cache) > 0; cpu++) {
             struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
-            struct sheaf *main = slot ? slot_take(slot) : NULL;
-            if (slot && !main)
+            bool taken = slot && slot_take(slot, false);
+            if (slot && !taken)
                 return CHILD_SLOT_CLOSED;
             if (slot)
-                slot_open(slot, main);
+                slot_reopen(slot);
         }
     }
     return CHILD_GOOD;

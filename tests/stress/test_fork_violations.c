@@ -88,11 +88,11 @@ static int inherited(void)
         return FOUND_LOCK;
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
         struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
-        struct sheaf *main = slot ? slot_take(slot) : NULL;
-        if (slot && !main)
+        bool taken = slot && slot_take(slot, false);
+        if (slot && !taken)
             return FOUND_SLOT;
         if (slot)
-            slot_open(slot, main);
+            slot_reopen(slot);
     }
     return FOUND_NOTHING;
 }

@@ -2,6 +2,7 @@
 #include "debug/gone.h"
 #include "harden/quarantine.h"
 #include "support/check.h"
+#include "support/slot_look.h"
 
 #include "base/context.h"
 #include "cache/adapt.h"
@@ -14,7 +15,6 @@
 #include "reserve/rcu.h"
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
-#include "sheaf/remote.h"
 #include "sheaf/slot.h"
 #include "slab/node.h"
 #include "slab/column.h"
@@ -331,9 +331,9 @@ static void check_rcu_sheaf(struct stook_cache *cache, struct sheaf *sheaf)
 
 static void check_slot(struct stook_cache *cache, struct slot *slot, unsigned cpu)
 {
-    struct sheaf *main = percpu.rseq ? atomic_load(&slot->main) : slot->held;
+    struct sheaf *main = slot_look(slot);
 
-    CHECK(atomic_load(&slot->main) != SHEAF_CLOSED && atomic_load(&slot->lock) == 0,
+    CHECK(atomic_load(&slot->begin) != SLOT_CLOSED && atomic_load(&slot->lock) == 0,
           "the slot of cache %s on CPU %u is closed", cache ? cache->name : "(none)", cpu);
     if (main == SHEAF_NONE)
         main = NULL;
@@ -352,9 +352,6 @@ static void check_slot(struct stook_cache *cache, struct slot *slot, unsigned cp
         CHECK(remote->size < remote->capacity && (remote->size == 0 || sheaf_owner(remote) >= 0),
               "cache %s: a remote sheaf of several nodes, or full", cache->name);
     }
-    CHECK(remote_size(slot->remote) == slot->remote_size || !slot->remote,
-          "cache %s: remote sheaves hold %u, the slot says %u", cache->name,
-          remote_size(slot->remote), slot->remote_size);
     if (slot->rcu)
         check_rcu_sheaf(cache, slot->rcu);
 }

@@ -12,6 +12,7 @@
 #include "sheaf/slot.h"
 #include "os/topology.h"
 #include "support/rseq_registration.h"
+#include "support/slot_look.h"
 
 #include <sched.h>
 #include <stdbool.h>

@@ -75,20 +75,21 @@
 #endif
 
 static inline __attribute__((always_inline)) enum rseq_result
-broken_close_late(void *slot, intptr_t rseq, int cpu, const void *closed, void **main)
+broken_close_late(void *slot, intptr_t rseq, int cpu, const void *closed, void **begin)
 {
     void *m;
 
     __asm__ __volatile__ goto(
         STOOK_OP_BEGIN("m")
         OP_ABORT_UNLESS_CPU("cpu")
+        OP_STORE_NULL("slot", "16")
         BROKEN_SWAP_LATE
         STOOK_OP_END("aborted")
         : [m] "=&r"(m)
         : [slot] "r"(slot), [rseq] "r"(rseq), [cpu] "r"(cpu), [closed] "r"(closed)
         : STOOK_OP_CLOBBERS OP_CLOBBERS_SWAP "memory", "cc"
         : leave, aborted);
-    SECTION_EXITS(*main = m);
+    SECTION_EXITS(*begin = m);
 }
 
 static inline __attribute__((always_inline)) enum rseq_result

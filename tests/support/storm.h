@@ -222,6 +222,7 @@ static void depot_put_loose(unsigned cache, void *object)
 static struct sheaf *storm_close(struct storm_thread *self, unsigned cache, struct slot **slot)
 {
     struct sheaf *main;
+    void **begin;
     int cpu;
 
     if (!self->mixed)
@@ -233,8 +234,19 @@ static struct sheaf *storm_close(struct storm_thread *self, unsigned cache, stru
     *slot = cpu < 0 ? NULL : percpu_slot((unsigned)cpu, storm_offset(cache));
     if (!*slot)
         return NULL;
-    main = atomic_exchange(&(*slot)->main, SHEAF_CLOSED);
-    return main == SHEAF_CLOSED ? NULL : main ? main : SHEAF_NONE;
+    begin = atomic_exchange(&(*slot)->begin, SLOT_CLOSED);
+    if (begin == SLOT_CLOSED)
+        return NULL;
+    atomic_store(&(*slot)->end, NULL);
+    if (!begin)
+        return SHEAF_NONE;
+    main = (struct sheaf *)(void *)((char *)begin - offsetof(struct sheaf, object));
+    main->size = (uint32_t)(atomic_load(&(*slot)->top) - begin);
+    if (main->size > STORM_CAPACITY) {
+        storm_error("top is not in the sheaf");
+        main->size = 0;
+    }
+    return main;
 }
 
 static struct sheaf *storm_real(struct sheaf *main)

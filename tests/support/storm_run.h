@@ -125,7 +125,7 @@ static void storm_take_cpu(struct storm_thread *self, unsigned cpu)
 
     for (unsigned cache = 0; cache < STORM_CACHES; cache++) {
         slot[cache] = percpu_slot(cpu, storm_offset(cache));
-        main[cache] = slot[cache] ? slot_take(slot[cache]) : NULL;
+        main[cache] = slot[cache] ? slot_take(slot[cache], true) : NULL;
         taken += main[cache] != NULL;
     }
     if (taken == 0)
@@ -136,7 +136,8 @@ static void storm_take_cpu(struct storm_thread *self, unsigned cpu)
         storm_error("a fence was refused");
     for (unsigned cache = 0; cache < STORM_CACHES; cache++)
         if (main[cache])
-            slot_open(slot[cache], storm_work(self, cache, slot[cache], main[cache], out[cache]));
+            slot_open(slot[cache],
+                      storm_work(self, cache, slot[cache], slot_taken(slot[cache]), out[cache]));
     if (storm.broken == BREAK_READ_BEFORE_FENCE)
         (void)percpu_fence(cpu);
     for (unsigned cache = 0; cache < STORM_CACHES; cache++)
@@ -239,7 +240,7 @@ static void storm_count_cache(unsigned cache)
 
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
         struct slot *slot = percpu_slot(cpu, storm_offset(cache));
-        struct sheaf *main = slot ? slot_take(slot) : NULL;
+        struct sheaf *main = slot ? slot_take(slot, true) : NULL;
         if (!slot)
             continue;
         if (!main) {
@@ -247,6 +248,7 @@ static void storm_count_cache(unsigned cache)
             continue;
         }
         (void)percpu_fence(cpu);
+        main = slot_taken(slot);
         sheaves += storm_see_sheaf(cache, main) + storm_see_sheaf(cache, slot->spare);
         slot->spare = NULL;
         slot_open(slot, SHEAF_NONE);

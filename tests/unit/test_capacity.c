@@ -12,6 +12,7 @@
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
 #include "sheaf/slot_drain.h"
+#include "support/slot_look.h"
 #include "support/check.h"
 #include "support/environment.h"
 #include "support/random.h"
@@ -160,8 +161,8 @@ TEST(old_sheaves_are_replaced)
         struct sheaf *main;
         if (!slot)
             continue;
-        main = percpu.rseq ? atomic_load(&slot->main) : slot->held;
-        if (main && main != SHEAF_NONE)
+        main = slot_look(slot);
+        if (main)
             assert_int_equal(main->capacity, 40);
         if (slot->spare)
             assert_int_equal(slot->spare->capacity, 40);

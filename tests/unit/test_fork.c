@@ -63,11 +63,11 @@ static int whole(void)
 
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
         struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
-        struct sheaf *main = slot ? slot_take(slot) : NULL;
-        if (slot && !main)
+        bool taken = slot && slot_take(slot, false);
+        if (slot && !taken)
             return 1;
         if (slot)
-            slot_open(slot, main);
+            slot_reopen(slot);
     }
     for (unsigned i = 0; i < OBJECTS; i++)
         if (!(objects[i] = stook_alloc(cache, 0)))

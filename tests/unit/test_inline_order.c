@@ -58,7 +58,7 @@ TEST(test_objects_are_let_go)
             pushed++;
             wrong += *(volatile uintptr_t *)object != (uintptr_t)object;
         }
-        while ((main = slot_take(slot)) == NULL)
+        while ((main = slot_take(slot, true)) == NULL)
             ;
         slot_open(slot, SHEAF_NONE);
     }

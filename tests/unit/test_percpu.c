@@ -87,16 +87,15 @@ TEST(test_rows)
     assert_true(percpu.rows >= topology.cpus);
     for (int cpu = -2; cpu < (int)percpu.rows; cpu++) {
         struct slot *slot = percpu_slot_at(cpu, offset);
-        assert_null(atomic_load(&slot->main));
+        assert_null(atomic_load(&slot->begin));
+        assert_null(atomic_load(&slot->top));
+        assert_null(atomic_load(&slot->end));
         assert_null(slot->spare);
         assert_null(slot->held);
         assert_int_equal(atomic_load(&slot->lock), 0);
     }
-    assert_int_equal(SHEAF_CLOSED->size, 0);
-    assert_int_equal(SHEAF_CLOSED->capacity, 0);
     assert_int_equal(SHEAF_NONE->size, 0);
     assert_int_equal(SHEAF_NONE->capacity, 0);
-    assert_ptr_not_equal(SHEAF_NONE, SHEAF_CLOSED);
 }
 
 /* The last slot there is. */
@@ -144,10 +143,10 @@ TEST(test_pop_push)
         assert_false(slot_pop(offset, &object));
         for (uint32_t i = 0; i < capacity; i++) {
             assert_true(slot_push(offset, token(i)));
-            assert_int_equal(sheaf->size, i + 1);
+            assert_int_equal(slot_look_size(offset), i + 1);
         }
         assert_false(slot_push(offset, token(capacity)));
-        assert_int_equal(sheaf->size, capacity);
+        assert_int_equal(slot_look_size(offset), capacity);
         assert_int_equal((uintptr_t)sheaf->object[capacity], 0xa5a5a5a5a5a5a5a5u);
         for (uint32_t i = capacity; i-- > 0;) {
             assert_true(slot_pop(offset, &object));
@@ -170,7 +169,7 @@ static void check_bulk(uintptr_t offset, struct sheaf *sheaf, uint32_t n, uint32
     assert_true(sheaf->capacity <= 1022);
     for (uint32_t i = 0; i < sheaf->capacity + 1; i++)
         sheaf->object[i] = i < n ? token(i) : token(5000 + i);
-    sheaf->size = n;
+    slot_set_size(offset, n);
     for (uint32_t i = 0; i < sheaf->capacity + 4; i++)
         array[i] = token(9000 + i);
     if (pop) {
@@ -182,7 +181,7 @@ static void check_bulk(uintptr_t offset, struct sheaf *sheaf, uint32_t n, uint32
         for (uint32_t i = 0; i < moved; i++)
             assert_ptr_equal(sheaf->object[n + i], token(9001 + i));
     }
-    assert_int_equal(sheaf->size, pop ? n - moved : n + moved);
+    assert_int_equal(slot_look_size(offset), pop ? n - moved : n + moved);
     for (uint32_t i = 0; i < n; i++)
         assert_ptr_equal(sheaf->object[i], token(i));
     for (uint32_t i = pop ? n : n + moved; i < sheaf->capacity + 1; i++)
@@ -238,7 +237,7 @@ TEST(test_closed_slot)
     assert_false(slot_push(offset, token(9)));
     assert_int_equal(slot_push_bulk(offset, objects, 4), 0);
     assert_null(slot_close(offset, &other, false));
-    assert_null(slot_take(slot));
+    assert_null(slot_take(slot, true));
     assert_int_equal(first->size, 4);
 
     second->object[0] = token(77);
@@ -267,12 +266,13 @@ TEST(test_take)
     assert_true(slot_push(offset, token(1)));
     assert_true(fixture_pin(away));
     uint64_t fences = atomic_load(&percpu.fences);
-    assert_ptr_equal(slot_take(slot), sheaf);
+    assert_ptr_equal(slot_take(slot, true), sheaf);
     if (percpu.rseq)
         assert_ptr_equal(slot->held, sheaf);
     assert_true(percpu_fence(home));
     assert_int_equal(atomic_load(&percpu.fences) - fences, percpu.rseq ? 1 : 0);
-    assert_null(slot_take(slot));
+    assert_null(slot_take(slot, true));
+    assert_ptr_equal(slot_taken(slot), sheaf);
     assert_int_equal(sheaf->size, 1);
 
     assert_true(fixture_pin(home));
@@ -323,7 +323,7 @@ TEST(test_inlined)
         for (uintptr_t i = 0; i < 3; i++)
             assert_true(stook_rseq_push(head.slots, head.rseq_offset, token(i)));
         assert_false(stook_rseq_push(head.slots, head.rseq_offset, token(3)));
-        assert_int_equal(sheaf->size, 3);
+        assert_int_equal(slot_look_size(offset), 3);
         assert_true(stook_rseq_pop(head.slots, head.rseq_offset, &object));
         assert_ptr_equal(object, token(2));
         assert_true(slot_pop(offset, &object));
@@ -332,7 +332,7 @@ TEST(test_inlined)
         assert_true(slot_push(offset, token(0)));
         assert_false(stook_rseq_push(head.slots, head.rseq_offset, token(3)));
         assert_false(stook_rseq_pop(head.slots, head.rseq_offset, &object));
-        assert_int_equal(sheaf->size, 1);
+        assert_int_equal(slot_look_size(offset), 1);
     }
     assert_ptr_equal(slot_close(offset, &slot, false), sheaf);
     assert_false(stook_rseq_pop(head.slots, head.rseq_offset, &object));

@@ -58,9 +58,9 @@ static void every_length(uintptr_t offset, struct sheaf *sheaf)
                 sheaf->object[i] = token(i);
             for (uint32_t i = 0; i < LONG + 32; i++)
                 space[i] = token(9000 + i);
-            sheaf->size = n;
+            slot_set_size(offset, n);
             assert_int_equal(slot_pop_bulk(offset, array, k), k);
-            assert_int_equal(sheaf->size, n - k);
+            assert_int_equal(slot_look_size(offset), n - k);
             for (uint32_t i = 0; i < k; i++)
                 assert_ptr_equal(array[i], token(n - k + i));
             assert_ptr_equal(array[-1], token(9000 + 7 + place % 8));
@@ -68,7 +68,7 @@ static void every_length(uintptr_t offset, struct sheaf *sheaf)
             for (uint32_t i = 0; i < k; i++)
                 array[i] = token(4000 + i);
             assert_int_equal(slot_push_bulk(offset, array, k), k);
-            assert_int_equal(sheaf->size, n);
+            assert_int_equal(slot_look_size(offset), n);
             for (uint32_t i = 0; i < k; i++) {
                 assert_ptr_equal(sheaf->object[n - k + i], token(4000 + i));
                 assert_ptr_equal(array[i], token(4000 + i));
@@ -95,12 +95,12 @@ static void every_null(uintptr_t offset, struct sheaf *sheaf)
             array[i] = token(i);
         for (uint32_t null = 0; null < k; null++) {
             array[null] = NULL;
-            sheaf->size = 5;
+            slot_set_size(offset, 5);
             assert_int_equal(slot_push_bulk(offset, array, k), 0);
-            assert_int_equal(sheaf->size, 5);
-            sheaf->size = LONG_CAPACITY - null;
+            assert_int_equal(slot_look_size(offset), 5);
+            slot_set_size(offset, LONG_CAPACITY - null);
             assert_int_equal(slot_push_bulk(offset, array, k), null);
-            assert_int_equal(sheaf->size, LONG_CAPACITY);
+            assert_int_equal(slot_look_size(offset), LONG_CAPACITY);
             for (uint32_t i = 0; i < null; i++)
                 assert_ptr_equal(sheaf->object[LONG_CAPACITY - null + i], token(i));
             array[null] = token(null);
@@ -134,10 +134,10 @@ static void every_round_address(uintptr_t offset, struct sheaf *sheaf)
         for (uint32_t at = 0; at < k; at++) {
             uint32_t put;
             array[at] = round;
-            sheaf->size = 3;
+            slot_set_size(offset, 3);
             put = slot_push_bulk(offset, array, k);
             assert_true(put == 0 || put == k);
-            assert_int_equal(sheaf->size, 3 + put);
+            assert_int_equal(slot_look_size(offset), 3 + put);
             for (uint32_t i = 0; i < put; i++)
                 assert_ptr_equal(sheaf->object[3 + i], i == at ? round : token(i));
             if (!percpu.rseq || LOOKS_AT_ALL || at >= (k & ~3u)) /* looked at as a whole */
@@ -167,11 +167,11 @@ static void over_capacity(uintptr_t offset, struct sheaf *sheaf)
                 sheaf->object[i] = token(i);
             for (uint32_t i = 0; i < LONG; i++)
                 array[i] = token(7000 + i);
-            sheaf->size = size;
             sheaf->capacity = capacity;
+            slot_set_size(offset, size);
             assert_int_equal(slot_push_bulk(offset, array, k), 0);
             assert_false(slot_push(offset, array[0]));
-            assert_int_equal(sheaf->size, size);
+            assert_int_equal(slot_look_size(offset), size);
             assert_ptr_equal(sheaf->object[size - 1], token(size - 1));
             assert_int_equal(slot_pop_bulk(offset, array, k), taken);
             for (uint32_t i = 0; i < taken; i++)
@@ -179,7 +179,7 @@ static void over_capacity(uintptr_t offset, struct sheaf *sheaf)
             room = size - taken < capacity ? capacity - (size - taken) : 0;
             put = slot_push_bulk(offset, array, k);
             assert_int_equal(put, k < room ? k : room);
-            assert_int_equal(sheaf->size, size - taken + put);
+            assert_int_equal(slot_look_size(offset), size - taken + put);
         }
     }
     sheaf->capacity = LONG_CAPACITY;

@@ -43,8 +43,8 @@ static void *token[ROOM + MORE];
 static void *moved[MORE]; /* by the section: popped, or to be pushed */
 static void *by_event[ROOM];
 static volatile unsigned events_took;
-static void *closed_slot, *closed_main; /* what is closed, and what it had */
-static int closed_cpu;                  /* where the thread runs for the section */
+static void *closed_slot, *closed_begin; /* what is closed, and what it had */
+static int closed_cpu;                   /* where the thread runs for the section */
 static volatile uint32_t asked;
 static uint32_t moved_count;
 static bool has_wide;
@@ -68,13 +68,13 @@ STEPS_SECTION static int op_push_bulk(void)
 }
 STEPS_SECTION static int op_close(void)
 {
-    return rseq_close(closed_slot, percpu.rseq_offset, closed_cpu, SHEAF_CLOSED, &closed_main) ==
+    return rseq_close(closed_slot, percpu.rseq_offset, closed_cpu, SLOT_CLOSED, &closed_begin) ==
            RSEQ_DONE;
 }
 STEPS_SECTION static int op_close_late(void)
 {
-    return broken_close_late(closed_slot, percpu.rseq_offset, closed_cpu, SHEAF_CLOSED,
-                             &closed_main) == RSEQ_DONE;
+    return broken_close_late(closed_slot, percpu.rseq_offset, closed_cpu, SLOT_CLOSED,
+                             &closed_begin) == RSEQ_DONE;
 }
 
 static const struct {
@@ -158,12 +158,13 @@ static void neighbour(int signal)
 
 static void take(struct slot *slot, unsigned cpu)
 {
-    struct sheaf *m = slot_take(slot);
+    struct sheaf *m = slot_take(slot, true);
 
     if (!m)
         return;
     if (!percpu_fence(cpu))
         steps_fail("no fence");
+    m = slot_taken(slot);
     if (m->size > 0)
         by_event[events_took++] = m->object[--m->size];
     slot_open(slot, m);
@@ -196,7 +197,7 @@ static void prepare(unsigned which)
     moved_count = 0;
     percpu.wide = has_wide && !one->narrow;
     events_took = 0;
-    closed_main = NULL;
+    closed_begin = NULL;
     slot_open(slot, sheaf);
 }
 
@@ -221,6 +222,7 @@ static void count_tokens(struct one *one, unsigned event, bool done)
 {
     struct slot *slot = percpu_slot(fixture_cpu[0], offset);
 
+    sheaf->size = (uint32_t)(atomic_load(&slot->top) - sheaf->object);
     for (unsigned i = 0; i < one->tokens; i++)
         count_token(one, event, token[i], done);
     for (unsigned i = 0; i < one->asked && ops[one->op].push; i++)
@@ -232,10 +234,10 @@ static void count_tokens(struct one *one, unsigned event, bool done)
     if (done && one->op > OP_PUSH && moved_count != one->moves)
         wrong(one, event, "another number has moved");
     if (one->op == OP_CLOSE || one->op == OP_CLOSE_LATE) {
-        bool closed = atomic_load(&slot->main) == SHEAF_CLOSED;
+        bool closed = atomic_load(&slot->begin) == SLOT_CLOSED;
         if (closed != done)
             wrong(one, event, done ? "closed, but open" : "aborted, and the slot closed for ever");
-        if (done && closed_main != sheaf)
+        if (done && (closed_begin != sheaf->object || atomic_load(&slot->end)))
             wrong(one, event, "closed another sheaf");
     }
 }

@@ -127,6 +127,46 @@ TEST_WITH(no_bouncing, setup, teardown)
     assert_true(cache->nodes[0].node.took - took <= 2);
 }
 
+/* A close that was aborted behind its first store, or a fence that was refused, leaves an open slot without an end. */
+TEST_WITH(end_is_mended, setup, teardown)
+{
+    struct slot *slot = percpu_slot(cpu, offset);
+    uint64_t before;
+
+    if (!percpu.rseq)
+        skip();
+    alloc(CAPACITY);
+    put(CAPACITY / 2);
+    before = cached(NULL);
+    assert_true(before > 0);
+    atomic_store(&slot->end, NULL);
+    put(1); /* into the sheaf all the same */
+    assert_int_equal(cached(NULL), before + 1);
+    assert_true(atomic_load(&slot->end) > atomic_load(&slot->top));
+    check();
+}
+
+/* A thread that takes a slot without a fence lets pushes go on, and no pop. */
+TEST_WITH(taken_as_by_a_fork, setup, teardown)
+{
+    struct slot *slot = percpu_slot(cpu, offset);
+    uint64_t before;
+    void *object;
+
+    if (!percpu.rseq)
+        skip();
+    alloc(CAPACITY);
+    put(CAPACITY / 2);
+    before = cached(NULL);
+    assert_non_null(slot_take(slot, false));
+    assert_int_equal(slot_pop_bulk(offset, &object, 1), 0);
+    assert_int_equal(slot_push_bulk(offset, &objects[held - 1], 1), 1);
+    held--;
+    slot_reopen(slot);
+    assert_int_equal(cached(NULL), before + 1);
+    check();
+}
+
 TEST_WITH(whole_sheaves_travel, setup, teardown)
 {
     struct barn *barn = &cache->nodes[0].barn;
@@ -176,17 +216,17 @@ TEST_WITH(drain, setup, teardown)
     assert_int_equal(cached(NULL), 0);
 }
 
-static atomic_bool slot_taken;
+static atomic_bool slot_held;
 
 /* As a fork of another thread does, or a shrink. */
 static void *hold_slot(void *unused)
 {
     struct slot *slot = percpu_slot(cpu, offset);
-    struct sheaf *main = slot_take(slot);
 
-    atomic_store(&slot_taken, true);
+    assert_non_null(slot_take(slot, false));
+    atomic_store(&slot_held, true);
     usleep(30000);
-    slot_open(slot, main);
+    slot_reopen(slot);
     return NULL;
 }
 
@@ -199,7 +239,7 @@ TEST_WITH(drain_alone_waits, setup, teardown)
     put(CAPACITY);
     assert_true(cached(NULL) > 0);
     assert_int_equal(pthread_create(&thread, NULL, hold_slot, NULL), 0);
-    while (!atomic_load(&slot_taken))
+    while (!atomic_load(&slot_held))
         sched_yield();
     slot_drain(&cache, 1, true);
     pthread_join(thread, NULL);

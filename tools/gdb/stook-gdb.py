@@ -147,17 +147,19 @@ class Cache:
         percpu = symbol("percpu")
         areas = number(percpu["areas"])
         slot_type = gdb.lookup_type("struct slot")
-        closed, none = (number(symbol(n).address) for n in ("sheaf_closed", "sheaf_none"))
+        none = number(symbol("sheaf_none").address)
+        objects = next(field.bitpos // 8 for field in gdb.lookup_type("struct sheaf").fields() if field.name == "object")
         used = self.heap.read(number(percpu["used"].address), number(percpu["rows"]))
         for cpu, state in enumerate(used):
             if not state:
                 continue
             slot = gdb.Value(areas + (cpu << 18) + (self.index << 6)).cast(slot_type.pointer()).dereference()
-            mine = set()
-            for name in ("main", "held", "spare", "rcu"):
+            begin, top = number(slot["begin"]), number(slot["top"])
+            if begin and begin != (1 << 64) - 1:
+                yield self.sheaf(f"CPU {cpu}, main", begin - objects, (top - begin) // 8)
+            for name in ("held", "spare", "rcu"):
                 at = number(slot[name])
-                if at and at not in (closed, none) and at not in mine:
-                    mine.add(at)
+                if at and at != none:
                     yield self.sheaf(f"CPU {cpu}, {'main' if name == 'held' else name}", at)
             at = number(slot["remote"])
             while at:
@@ -169,8 +171,9 @@ class Cache:
                 yield self.sheaf(f"barn of node {node}", at)
                 at = struct.unpack("<Q", self.heap.read(at, 8))[0]
 
-    def sheaf(self, place, at):
-        size = struct.unpack("<I", self.heap.read(at + 8, 4))[0]
+    def sheaf(self, place, at, size=None):
+        if size is None:  # of an open slot's main sheaf the slot says it
+            size = struct.unpack("<I", self.heap.read(at + 8, 4))[0]
         objects = struct.unpack(f"<{size}Q", self.heap.read(at + 16, 8 * size)) if size < 1 << 16 else ()
         return place, at, size, objects
 

@@ -28,6 +28,9 @@ struct heap_own {
     /* Of all caches, in the order of addresses; read when they are first asked for. */
     struct heap_sheaf_object *sheaf_object;
     size_t sheaf_objects;
+    /* The main sheaves of all CPUs, in that order. */
+    uint64_t *main;
+    size_t mains;
     bool sheaves_read;
 };
 
@@ -39,6 +42,8 @@ bool heap_read_slots(struct heap *heap);
 void heap_forget_sheaves(struct heap *heap);
 /* The objects in sheaves. */
 void heap_load_sheaves(struct heap *heap);
+/* Whether a slot is open with that main sheaf, which does not say its size then. */
+bool heap_is_main(struct heap *heap, uint64_t sheaf);
 const struct heap_sheaf_object *heap_in_sheaf(struct heap *heap, uint64_t object);
 
 /* heap_slabs.c: slabs and large objects from the page map. */

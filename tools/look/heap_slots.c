@@ -9,7 +9,8 @@
 
 /* One CPU's part of a cache: addresses of sheaves, 0: none. */
 struct slots_one {
-    uint64_t main, spare, rcu, remote, remote_size;
+    uint64_t main, spare, rcu, remote;
+    uint32_t size; /* of main, which says so itself only in locked mode */
 };
 
 static uint64_t slots_address(const struct heap *heap, uint32_t index, unsigned cpu)
@@ -20,12 +21,46 @@ static uint64_t slots_address(const struct heap *heap, uint32_t index, unsigned 
            ((uint64_t)index << view_value(v, VIEW_SLOT_SHIFT));
 }
 
+static uint32_t slots_most(const struct heap *heap, uint64_t size)
+{
+    uint64_t most = view_value(&heap->view, VIEW_STOOK_SHEAF_CAPACITY_MAX);
+
+    most = most ? most : VIEW_SHEAF_MAX;
+    return (uint32_t)(size < most ? size : most);
+}
+
+/* Objects of a sheaf that lies where the library's own objects lie; 0 of any other address. */
+static uint32_t slots_size(const struct heap *heap, uint64_t sheaf)
+{
+    uint64_t size;
+
+    if (sheaf < heap->begin || sheaf >= heap->end ||
+        !view_read(&heap->view, heap->target, sheaf, VIEW_sheaf_size, &size))
+        return 0;
+    return slots_most(heap, size);
+}
+
+static void slots_read_main(const struct heap *heap, struct view_part slot, struct slots_one *one)
+{
+    const struct view *v = &heap->view;
+    uint64_t begin = view_get(v, slot, VIEW_slot_begin), top = view_get(v, slot, VIEW_slot_top);
+
+    if (!heap->own->rseq) {
+        one->main = view_get(v, slot, VIEW_slot_held);
+        if (one->main == view_value(v, VIEW_at_sheaf_none))
+            one->main = 0;
+        one->size = slots_size(heap, one->main);
+    } else if (begin) {
+        one->main = begin - view_value(v, VIEW_sheaf_object);
+        one->size = top > begin ? slots_most(heap, (top - begin) / 8) : 0;
+    }
+}
+
 /* False: it is closed for the moment, or cannot be read. */
 static bool slots_read(const struct heap *heap, const struct heap_cache *cache, unsigned cpu,
                        struct slots_one *one)
 {
     const struct view *v = &heap->view;
-    uint64_t closed = view_value(v, VIEW_at_sheaf_closed), none = view_value(v, VIEW_at_sheaf_none);
     struct view_part slot = {0};
     char room[256];
 
@@ -33,30 +68,13 @@ static bool slots_read(const struct heap *heap, const struct heap_cache *cache, 
     if (cpu < heap->rows && heap->used[cpu] && cache->index < heap->slots)
         slot = view_copy(heap->target, slots_address(heap, cache->index, cpu),
                          view_size(v, VIEW_slot), room);
-    if (slot.size == 0)
+    if (slot.size == 0 || view_get(v, slot, VIEW_slot_begin) == UINT64_MAX)
         return false;
-    one->main = view_get(v, slot, heap->own->rseq ? VIEW_slot_main : VIEW_slot_held);
-    if (one->main == closed)
-        return false;
-    if (one->main == none)
-        one->main = 0;
+    slots_read_main(heap, slot, one);
     one->spare = view_get(v, slot, VIEW_slot_spare);
     one->rcu = view_get(v, slot, VIEW_slot_rcu);
     one->remote = view_get(v, slot, VIEW_slot_remote);
-    one->remote_size = view_get(v, slot, VIEW_slot_remote_size);
     return true;
-}
-
-/* Objects of a sheaf that lies where the library's own objects lie; 0 of any other address. */
-static uint32_t slots_size(const struct heap *heap, uint64_t sheaf)
-{
-    uint64_t size, most = view_value(&heap->view, VIEW_STOOK_SHEAF_CAPACITY_MAX);
-
-    if (sheaf < heap->begin || sheaf >= heap->end ||
-        !view_read(&heap->view, heap->target, sheaf, VIEW_sheaf_size, &size))
-        return 0;
-    most = most ? most : VIEW_SHEAF_MAX;
-    return (uint32_t)(size < most ? size : most);
 }
 
 struct heap_cpu heap_cpu(const struct heap *heap, const struct heap_cache *cache, unsigned cpu)
@@ -67,18 +85,20 @@ struct heap_cpu heap_cpu(const struct heap *heap, const struct heap_cache *cache
     if (!slots_read(heap, cache, cpu, &one))
         return n;
     if (one.main) {
-        n.objects += slots_size(heap, one.main);
+        n.objects += one.size;
         n.sheaves++;
     }
     if (one.spare) {
         n.objects += slots_size(heap, one.spare);
         n.sheaves++;
     }
-    if (one.remote) {
-        n.objects += one.remote_size;
-        n.remote += one.remote_size;
-        n.sheaves++;
+    n.sheaves += one.remote != 0;
+    for (unsigned i = 0; one.remote && i < heap->nodes; i++) {
+        n.remote += slots_size(heap, one.remote);
+        if (!view_read(&heap->view, heap->target, one.remote, VIEW_sheaf_next, &one.remote))
+            break;
     }
+    n.objects += n.remote;
     return n;
 }
 
@@ -135,10 +155,10 @@ static void sheaf_add(struct heap *heap, uint64_t object, enum heap_state state,
 }
 
 /* The next sheaf of a chain, or 0. */
-static uint64_t sheaf_load(struct heap *heap, uint64_t sheaf, enum heap_state state, unsigned place)
+static uint64_t sheaf_load_some(struct heap *heap, uint64_t sheaf, uint32_t size,
+                                enum heap_state state, unsigned place)
 {
     const struct view *v = &heap->view;
-    uint32_t size = slots_size(heap, sheaf);
     uint64_t object[VIEW_SHEAF_MAX], next = 0;
 
     if (!target_take_some(heap->target, sheaf + view_value(v, VIEW_sheaf_object), object, size))
@@ -149,6 +169,23 @@ static uint64_t sheaf_load(struct heap *heap, uint64_t sheaf, enum heap_state st
         !view_read(v, heap->target, sheaf, VIEW_sheaf_next, &next))
         return 0;
     return next;
+}
+
+static uint64_t sheaf_load(struct heap *heap, uint64_t sheaf, enum heap_state state, unsigned place)
+{
+    return sheaf_load_some(heap, sheaf, slots_size(heap, sheaf), state, place);
+}
+
+static void sheaf_load_main(struct heap *heap, const struct slots_one *one, unsigned cpu)
+{
+    struct heap_own *own = heap->own;
+    uint64_t *more = heap_row(heap, own->main, own->mains, sizeof(*more));
+
+    (void)sheaf_load_some(heap, one->main, one->size, HEAP_IN_CPU, cpu);
+    if (more) {
+        own->main = more;
+        own->main[own->mains++] = one->main;
+    }
 }
 
 static void sheaf_load_chain(struct heap *heap, uint64_t sheaf, enum heap_state state,
@@ -182,7 +219,8 @@ void heap_load_sheaves(struct heap *heap)
         for (unsigned cpu = 0; cpu < heap->rows; cpu++) {
             if (!heap->used[cpu] || !slots_read(heap, cache, cpu, &one))
                 continue;
-            (void)sheaf_load(heap, one.main, HEAP_IN_CPU, cpu);
+            if (one.main)
+                sheaf_load_main(heap, &one, cpu);
             (void)sheaf_load(heap, one.spare, HEAP_IN_CPU, cpu);
             (void)sheaf_load(heap, one.rcu, HEAP_IN_RCU, cpu);
             sheaf_load_chain(heap, one.remote, HEAP_IN_CPU, cpu);
@@ -192,6 +230,15 @@ void heap_load_sheaves(struct heap *heap)
     }
     if (own->sheaf_objects > 0)
         qsort(own->sheaf_object, own->sheaf_objects, sizeof(*own->sheaf_object), target_by_number);
+    if (own->mains > 0)
+        qsort(own->main, own->mains, sizeof(*own->main), target_by_number);
+}
+
+bool heap_is_main(struct heap *heap, uint64_t sheaf)
+{
+    heap_load_sheaves(heap);
+    return heap->own->rseq && heap->own->mains > 0 &&
+           bsearch(&sheaf, heap->own->main, heap->own->mains, sizeof(sheaf), target_by_number);
 }
 
 const struct heap_sheaf_object *heap_in_sheaf(struct heap *heap, uint64_t object)
@@ -208,7 +255,9 @@ const struct heap_sheaf_object *heap_in_sheaf(struct heap *heap, uint64_t object
 void heap_forget_sheaves(struct heap *heap)
 {
     free(heap->own->sheaf_object);
+    free(heap->own->main);
     heap->own->sheaf_object = NULL;
-    heap->own->sheaf_objects = 0;
+    heap->own->main = NULL;
+    heap->own->sheaf_objects = heap->own->mains = 0;
     heap->own->sheaves_read = false;
 }

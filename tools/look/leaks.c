@@ -127,13 +127,15 @@ static bool leaks_is_sheaf(const struct leaks_search *search, const struct heap_
     return false;
 }
 
-/* Every sheaf is an object of one of the library's own caches, wherever it is: what it has is free. */
+/* Every sheaf is an object of one of the library's own caches, wherever it is: what it has is free.  Objects in main
+ * sheaves are known to be free already. */
 static void leaks_sheaf(struct leaks_search *search, const struct heap_cache *cache, uint64_t sheaf)
 {
     const struct view *v = &search->heap->view;
     uint64_t size, head = view_value(v, VIEW_sheaf_object);
 
-    if (!view_read(v, search->heap->target, sheaf, VIEW_sheaf_size, &size) ||
+    if (heap_is_main(search->heap, sheaf) ||
+        !view_read(v, search->heap->target, sheaf, VIEW_sheaf_size, &size) ||
         cache->object_size < head)
         return;
     if (size > (cache->object_size - head) / 8)

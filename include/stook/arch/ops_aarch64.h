@@ -57,33 +57,36 @@
     ".previous"
 
 #define STOOK_OP_LOAD_CPU(to) "ldrsw %[" to "], [x15, #4]\n\t" STOOK_OP_STEP
-#define STOOK_OP_LOAD_ROW(to, base, shift)                                                        \
-    "add %[" to "], %[" base "], %[" to "], lsl #" STOOK_OP_STRING(shift) "\n\t"                  \
-    "ldr %[" to "], [%[" to "]]\n\t" STOOK_OP_STEP
-#define STOOK_OP_LEAVE_IF_NULL(reg) "cbz %[" reg "], 6f\n\t" STOOK_OP_STEP
+#define STOOK_OP_ROW(to, base, shift)                                                             \
+    "add %[" to "], %[" base "], %[" to "], lsl #" STOOK_OP_STRING(shift) "\n\t" STOOK_OP_STEP
+/* Acquire: pairs with the release of the thread that opened the slot on another CPU. */
+#define STOOK_OP_LOAD_GATE(to, at, offset)                                                        \
+    "add x14, %[" at "], #" offset "\n\t"                                                         \
+    "ldar %[" to "], [x14]\n\t" STOOK_OP_STEP
+#define STOOK_OP_LOAD(to, at, offset)                                                             \
+    "ldr %[" to "], [%[" at "], #" offset "]\n\t" STOOK_OP_STEP
 #define STOOK_OP_LOAD32(to, at, offset)                                                           \
     "ldr %w[" to "], [%[" at "], #" offset "]\n\t" STOOK_OP_STEP
-#define STOOK_OP_DECREMENT_OR_LEAVE(reg)                                                          \
-    "subs %w[" reg "], %w[" reg "], #1\n\t"                                                       \
-    "b.lo 6f\n\t" STOOK_OP_STEP
+#define STOOK_OP_LEAVE_IF_NULL(reg) "cbz %[" reg "], 6f\n\t" STOOK_OP_STEP
+#define STOOK_OP_LEAVE_UNLESS_ABOVE(reg, other)                                                   \
+    "cmp %[" reg "], %[" other "]\n\t"                                                            \
+    "b.ls 6f\n\t" STOOK_OP_STEP
 #define STOOK_OP_INCREMENT(reg) "add %w[" reg "], %w[" reg "], #1\n\t" STOOK_OP_STEP
 /* No ldp of the word and its neighbour: one alone was stored a moment ago. */
 #define STOOK_OP_LEAVE_UNLESS_BELOW(reg, at, offset)                                              \
     "ldr w14, [%[" at "], #" offset "]\n\t"                                                       \
     "cmp %w[" reg "], w14\n\t"                                                                    \
     "b.hs 6f\n\t" STOOK_OP_STEP
-#define STOOK_OP_LOAD_ELEMENT(to, at, index, offset)                                              \
-    "add x14, %[" at "], %[" index "], lsl #3\n\t"                                                \
-    "ldr %[" to "], [x14, #" offset "]\n\t" STOOK_OP_STEP
+#define STOOK_OP_TAKE_BELOW(to, top) "ldr %[" to "], [%[" top "], #-8]!\n\t" STOOK_OP_STEP
+#define STOOK_OP_PUT_AT(from, top) "str %[" from "], [%[" top "]], #8\n\t" STOOK_OP_STEP
 #define STOOK_OP_STORE_ELEMENT(from, at, index, offset)                                           \
     "add x14, %[" at "], %[" index "], lsl #3\n\t"                                                \
     "str %[" from "], [x14, #" offset "]\n\t" STOOK_OP_STEP
+#define STOOK_OP_COMMIT(from, at, offset)                                                         \
+    "str %[" from "], [%[" at "], #" offset "]\n"                                                  \
+    "2:\n\t"
 #define STOOK_OP_COMMIT32(from, at, offset)                                                       \
     "str %w[" from "], [%[" at "], #" offset "]\n"                                                 \
-    "2:\n\t"
-#define STOOK_OP_COMMIT_INCREMENT(reg, at, offset)                                                \
-    "add %w[" reg "], %w[" reg "], #1\n\t" STOOK_OP_STEP                                         \
-    "str %w[" reg "], [%[" at "], #" offset "]\n"                                                 \
     "2:\n\t"
 
 #endif /* STOOK_ARCH_OPS_AARCH64_H */

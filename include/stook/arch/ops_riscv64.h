@@ -55,32 +55,37 @@
     ".previous"
 
 #define STOOK_OP_LOAD_CPU(to) "lw %[" to "], 4(t0)\n\t" STOOK_OP_STEP
-#define STOOK_OP_LOAD_ROW(to, base, shift)                                                        \
+#define STOOK_OP_ROW(to, base, shift)                                                             \
     "slli %[" to "], %[" to "], " STOOK_OP_STRING(shift) "\n\t"                                   \
-    "add %[" to "], %[" to "], %[" base "]\n\t"                                                   \
-    "ld %[" to "], (%[" to "])\n\t" STOOK_OP_STEP
-#define STOOK_OP_LEAVE_IF_NULL(reg) "beqz %[" reg "], 6f\n\t" STOOK_OP_STEP
+    "add %[" to "], %[" to "], %[" base "]\n\t" STOOK_OP_STEP
+/* Acquire: pairs with the release of the thread that opened the slot on another CPU. */
+#define STOOK_OP_LOAD_GATE(to, at, offset)                                                        \
+    "ld %[" to "], " offset "(%[" at "])\n\t"                                                     \
+    "fence r, rw\n\t" STOOK_OP_STEP
+#define STOOK_OP_LOAD(to, at, offset) "ld %[" to "], " offset "(%[" at "])\n\t" STOOK_OP_STEP
 #define STOOK_OP_LOAD32(to, at, offset) "lw %[" to "], " offset "(%[" at "])\n\t" STOOK_OP_STEP
-#define STOOK_OP_DECREMENT_OR_LEAVE(reg)                                                          \
-    "beqz %[" reg "], 6f\n\t"                                                                     \
-    "addi %[" reg "], %[" reg "], -1\n\t" STOOK_OP_STEP
+#define STOOK_OP_LEAVE_IF_NULL(reg) "beqz %[" reg "], 6f\n\t" STOOK_OP_STEP
+#define STOOK_OP_LEAVE_UNLESS_ABOVE(reg, other)                                                   \
+    "bleu %[" reg "], %[" other "], 6f\n\t" STOOK_OP_STEP
 #define STOOK_OP_INCREMENT(reg) "addi %[" reg "], %[" reg "], 1\n\t" STOOK_OP_STEP
 #define STOOK_OP_LEAVE_UNLESS_BELOW(reg, at, offset)                                              \
     "lw t1, " offset "(%[" at "])\n\t"                                                            \
     "bgeu %[" reg "], t1, 6f\n\t" STOOK_OP_STEP
-#define STOOK_OP_ELEMENT_(at, index)                                                              \
-    "slli t1, %[" index "], 3\n\t"                                                                \
-    "add t1, t1, %[" at "]\n\t"
-#define STOOK_OP_LOAD_ELEMENT(to, at, index, offset)                                              \
-    STOOK_OP_ELEMENT_(at, index) "ld %[" to "], " offset "(t1)\n\t" STOOK_OP_STEP
+#define STOOK_OP_TAKE_BELOW(to, top)                                                              \
+    "addi %[" top "], %[" top "], -8\n\t"                                                         \
+    "ld %[" to "], (%[" top "])\n\t" STOOK_OP_STEP
+#define STOOK_OP_PUT_AT(from, top)                                                                \
+    "sd %[" from "], (%[" top "])\n\t"                                                            \
+    "addi %[" top "], %[" top "], 8\n\t" STOOK_OP_STEP
 #define STOOK_OP_STORE_ELEMENT(from, at, index, offset)                                           \
-    STOOK_OP_ELEMENT_(at, index) "sd %[" from "], " offset "(t1)\n\t" STOOK_OP_STEP
-#define STOOK_OP_COMMIT32(from, at, offset)                                                       \
-    "sw %[" from "], " offset "(%[" at "])\n"                                                     \
+    "slli t1, %[" index "], 3\n\t"                                                                \
+    "add t1, t1, %[" at "]\n\t"                                                                   \
+    "sd %[" from "], " offset "(t1)\n\t" STOOK_OP_STEP
+#define STOOK_OP_COMMIT(from, at, offset)                                                         \
+    "sd %[" from "], " offset "(%[" at "])\n"                                                      \
     "2:\n\t"
-#define STOOK_OP_COMMIT_INCREMENT(reg, at, offset)                                                \
-    "addi %[" reg "], %[" reg "], 1\n\t" STOOK_OP_STEP                                            \
-    "sw %[" reg "], " offset "(%[" at "])\n"                                                      \
+#define STOOK_OP_COMMIT32(from, at, offset)                                                       \
+    "sw %[" from "], " offset "(%[" at "])\n"                                                      \
     "2:\n\t"
 
 #endif /* STOOK_ARCH_OPS_RISCV64_H */

@@ -51,33 +51,42 @@
 
 /* to = the CPU; -1 or -2 for a thread that is not registered. */
 #define STOOK_OP_LOAD_CPU(to) "movslq %%fs:4(%[rseq]), %[" to "]\n\t" STOOK_OP_STEP
-/* to = the pointer at base + (to << shift). */
-#define STOOK_OP_LOAD_ROW(to, base, shift)                                                        \
+/* to = base + (to << shift). */
+#define STOOK_OP_ROW(to, base, shift)                                                             \
     "shlq $" STOOK_OP_STRING(shift) ", %[" to "]\n\t"                                             \
-    "movq (%[" base "], %[" to "]), %[" to "]\n\t" STOOK_OP_STEP
+    "addq %[" base "], %[" to "]\n\t" STOOK_OP_STEP
+/* to = the pointer `offset` behind `at`.  GATE: what the section reads next is read after it (acquire). */
+#define STOOK_OP_LOAD_GATE(to, at, offset) STOOK_OP_LOAD(to, at, offset)
+#define STOOK_OP_LOAD(to, at, offset)                                                             \
+    "movq " offset "(%[" at "]), %[" to "]\n\t" STOOK_OP_STEP
+#define STOOK_OP_LOAD32(to, at, offset) "movl " offset "(%[" at "]), %k[" to "]\n\t" STOOK_OP_STEP
 #define STOOK_OP_LEAVE_IF_NULL(reg)                                                               \
     "testq %[" reg "], %[" reg "]\n\t"                                                            \
     "jz %l[leave]\n\t" STOOK_OP_STEP
-#define STOOK_OP_LOAD32(to, at, offset) "movl " offset "(%[" at "]), %k[" to "]\n\t" STOOK_OP_STEP
-#define STOOK_OP_DECREMENT_OR_LEAVE(reg)                                                          \
-    "subl $1, %k[" reg "]\n\t"                                                                    \
-    "jb %l[leave]\n\t" STOOK_OP_STEP
+/* Unless one address is above the other. */
+#define STOOK_OP_LEAVE_UNLESS_ABOVE(reg, other)                                                   \
+    "cmpq %[" other "], %[" reg "]\n\t"                                                           \
+    "jbe %l[leave]\n\t" STOOK_OP_STEP
 #define STOOK_OP_INCREMENT(reg) "addl $1, %k[" reg "]\n\t" STOOK_OP_STEP
 /* Unless reg is below the 32-bit word at `at`. */
 #define STOOK_OP_LEAVE_UNLESS_BELOW(reg, at, offset)                                              \
     "cmpl " offset "(%[" at "]), %k[" reg "]\n\t"                                                 \
     "jae %l[leave]\n\t" STOOK_OP_STEP
+/* The pointer below top, and top goes down to it; a pointer at top, and top goes up. */
+#define STOOK_OP_TAKE_BELOW(to, top)                                                              \
+    "movq -8(%[" top "]), %[" to "]\n\t"                                                          \
+    "subq $8, %[" top "]\n\t" STOOK_OP_STEP
+#define STOOK_OP_PUT_AT(from, top)                                                                \
+    "movq %[" from "], (%[" top "])\n\t"                                                          \
+    "addq $8, %[" top "]\n\t" STOOK_OP_STEP
 /* Of an array of pointers that begins `offset` behind `at`. */
-#define STOOK_OP_LOAD_ELEMENT(to, at, index, offset)                                              \
-    "movq " offset "(%[" at "], %[" index "], 8), %[" to "]\n\t" STOOK_OP_STEP
 #define STOOK_OP_STORE_ELEMENT(from, at, index, offset)                                           \
     "movq %[" from "], " offset "(%[" at "], %[" index "], 8)\n\t" STOOK_OP_STEP
+#define STOOK_OP_COMMIT(from, at, offset)                                                         \
+    "movq %[" from "], " offset "(%[" at "])\n"                                                   \
+    "2:\n\t"
 #define STOOK_OP_COMMIT32(from, at, offset)                                                       \
     "movl %k[" from "], " offset "(%[" at "])\n"                                                   \
-    "2:\n\t"
-/* The 32-bit word at `at`, which reg was loaded from, grows by one. */
-#define STOOK_OP_COMMIT_INCREMENT(reg, at, offset)                                                \
-    "addl $1, " offset "(%[" at "])\n"                                                           \
     "2:\n\t"
 
 #endif /* STOOK_ARCH_OPS_X86_64_H */

@@ -71,7 +71,7 @@ template <class T> struct __attribute__((visibility("hidden"))) pin {
     static const bool done;
 };
 template <class T>
-const bool pin<T>::done = (stook_inline_layout_2(STOOK_INLINE_LAYOUT, &pin<T>::done), true);
+const bool pin<T>::done = (stook_inline_layout_3(STOOK_INLINE_LAYOUT, &pin<T>::done), true);
 #define STOOK_CPP_PIN() static_cast<void>(&::stook::detail::pin<void>::done)
 #else
 #define STOOK_CPP_PIN() static_cast<void>(0)

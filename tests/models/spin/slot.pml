@@ -12,18 +12,29 @@
  *         EARLY_READ      the taker reads the size before the fence (rule 2)
  *         EXCHANGE_CLOSE  the owner closes by an exchange outside of a section, from any CPU (rule 3)
  *         OPEN_TWICE      the owner opens before it has moved the spare sheaf
+ *         END_LATE        close stores end behind its commit
+ *         TOP_FIRST       a pop loads top before begin
+ *         BEGIN_FIRST     the owner opens begin before it stores top
+ *         REOPEN_TOP      who took without a fence stores top all the same
+ *         REOPEN_END      who took without a fence ends pushes, and lets them in again
  */
 #define CAP 2
 #define OBJECTS 3
 #define OPS 2
 #define DRAINS 1
 
-/* What slot.main is: a sheaf, 0 or 1, or … */
+/* No sheaf; sheaves are 0 and 1. */
 #define NONE 2
-#define CLOSED 3
 
-byte main_ = 0, spare = 1; /* spare: NONE if there is none */
-byte size[2];
+/* Addresses: of a sheaf's array, and of the object that lies at one; begin of a closed slot. */
+#define ARRAY(m) (10 + 10 * (m))
+#define SHEAF(at) (at / 10 - 1)
+#define OBJECT(at) object[(at / 10 - 1) * CAP + at % 10]
+#define CLOSED 255
+
+byte begin_ = 10, top_ = 12, end_ = 12; /* all 0: no sheaf */
+byte spare = 1; /* NONE if there is none */
+byte size[2];   /* of a main sheaf only while the slot is closed */
 byte object[4]; /* of sheaf m: from m * CAP on */
 bool loose[2];  /* a sheaf that nobody has */
 bool out[OBJECTS], pool[OBJECTS]; /* with the program; in its slab */
@@ -50,7 +61,7 @@ end:
 
 proctype thread(byte me)
 {
-    byte m, n, o, f, k, have = (me == 0 -> 2 : OBJECTS); /* the object that it holds, or OBJECTS */
+    byte m, n, o, f, k, t, have = (me == 0 -> 2 : OBJECTS); /* the object that it holds, or OBJECTS */
     byte turn;
 
 again:
@@ -58,42 +69,39 @@ again:
     :: turn == OPS -> break
     :: turn < OPS ->
         turn++;
-        m = NONE; n = 0; o = 0; f = NONE; k = 0;
+        m = NONE; n = 0; o = 0; f = NONE; k = 0; t = 0;
         if
         :: have >= OBJECTS ->
-            /* code: src/sheaf/slot_sections.h rseq_pop_bulk | STOOK_OP_LOAD_CPU("m") STOOK_OP_LOAD_ROW("m", "slots", STOOK_AREA_SHIFT) */
             ARM();
-            STEP(m = main_);
+#ifdef TOP_FIRST
+            STEP(t = top_);
+#endif
+            /* code: src/sheaf/slot_sections.h rseq_pop_bulk | STOOK_OP_LOAD_GATE("n", "m", "0") OP_TAKE("k", "n", "want", "m", "8") */
+            STEP(n = begin_);
+#ifndef TOP_FIRST
+            /* code: src/percpu/ops_aarch64.h OP_TAKE | "ldr x13, [%[" m "], #" top "]\n\t" */
+            STEP(t = top_);
+#endif
             if
-            :: m >= NONE -> goto slow_alloc /* `closed` has size 0 */
+            :: t <= n -> goto slow_alloc
             :: else
             fi;
-            /* code: src/sheaf/slot_sections.h rseq_pop_bulk | STOOK_OP_LOAD32("n", "m", "8") OP_TAKE("k", "n", "want") */
-            STEP(n = size[m]);
-            if
-            :: n == 0 -> goto slow_alloc
-            :: else
-            fi;
-            STEP(o = object[m * CAP + n - 1]);
-            /* code: src/sheaf/slot_sections.h rseq_pop_bulk | STOOK_OP_COMMIT32("n", "m", "8") */
-            STEP(size[m] = n - 1; assert(!out[o] && !pool[o]); out[o] = true; have = o);
+            STEP(o = OBJECT((t - 1)));
+            /* code: src/sheaf/slot_sections.h rseq_pop_bulk | STOOK_OP_COMMIT("n", "m", "8") */
+            STEP(top_ = t - 1; assert(!out[o] && !pool[o]); out[o] = true; have = o);
         :: else ->
-            /* code: src/sheaf/slot_sections.h rseq_push_bulk | STOOK_OP_LOAD_CPU("m") STOOK_OP_LOAD_ROW("m", "slots", STOOK_AREA_SHIFT) */
             ARM();
-            STEP(m = main_);
+            /* code: src/sheaf/slot_sections.h rseq_push_bulk | STOOK_OP_LOAD_GATE("n", "m", "16") OP_FIT("k", "n", "have", "m", "8") */
+            STEP(n = end_);
+            STEP(t = top_);
             if
-            :: m >= NONE -> goto slow_free /* … and capacity 0 */
-            :: else
-            fi;
-            STEP(n = size[m]);
-            if
-            :: n >= CAP -> goto slow_free
+            :: t >= n -> goto slow_free
             :: else
             fi;
             /* code: src/sheaf/slot_sections.h rseq_push_bulk | OP_COPY_IN("objects", "k") */
-            STEP(object[m * CAP + n] = have);
-            /* code: src/sheaf/slot_sections.h rseq_push_bulk | STOOK_OP_COMMIT32("n", "m", "8") */
-            STEP(size[m] = n + 1; out[have] = false; have = OBJECTS);
+            STEP(OBJECT(t) = have);
+            /* code: src/sheaf/slot_sections.h rseq_push_bulk | STOOK_OP_COMMIT("n", "m", "8") */
+            STEP(top_ = t + 1; out[have] = false; have = OBJECTS);
         fi
     od;
     goto last;
@@ -131,27 +139,38 @@ slow_alloc: /* a sheaf is fetched before the slot is closed.  code: src/sheaf/sl
 
 close:
 #ifdef EXCHANGE_CLOSE
-    atomic { m = main_; main_ = CLOSED };
+    atomic { n = begin_; begin_ = CLOSED };
     if
-    :: m == CLOSED -> goto not_closed
+    :: n == CLOSED -> goto not_closed
     :: else
     fi;
+    end_ = 0;
 #else
-    /* code: src/sheaf/slot_sections.h rseq_close | STOOK_OP_BEGIN("m") OP_ABORT_UNLESS_CPU("cpu") OP_COMMIT_SWAP("m", "slot", "closed") */
+    /* code: src/sheaf/slot_sections.h rseq_close | STOOK_OP_BEGIN("m") OP_ABORT_UNLESS_CPU("cpu") OP_LEAVE_IF_EQUAL("slot", "closed") */
     ARM();
     if
-    :: atomic { !doomed[me] -> m = main_ }
+    :: atomic { !doomed[me] -> n = begin_ }
     :: doomed[me] -> goto not_closed
     fi;
     if
-    :: m == CLOSED -> goto not_closed
+    :: n == CLOSED -> goto not_closed
     :: else
     fi;
-    /* … exclusive: it fails if main was changed, or the thread interrupted. */
+#ifndef END_LATE
+    /* code: src/sheaf/slot_sections.h rseq_close | OP_STORE_NULL("slot", "16") OP_COMMIT_SWAP("m", "slot", "closed") */
     if
-    :: atomic { !doomed[me] && main_ == m -> main_ = CLOSED }
-    :: doomed[me] || main_ != m -> goto not_closed
+    :: atomic { !doomed[me] -> end_ = 0 }
+    :: doomed[me] -> goto not_closed
     fi;
+#endif
+    /* … exclusive: it fails if begin was changed, or the thread interrupted. */
+    if
+    :: atomic { !doomed[me] && begin_ == n -> begin_ = CLOSED }
+    :: doomed[me] || begin_ != n -> goto not_closed
+    fi;
+#ifdef END_LATE
+    end_ = 0;
+#endif
 #ifdef CLOSE_NOT_LAST
     if
     :: atomic { !doomed[me] -> skip }
@@ -159,6 +178,11 @@ close:
     fi;
 #endif
 #endif
+    /* code: src/sheaf/slot.c slot_close_on | held = slot_measure(slot, slot_main(begin)) */
+    if
+    :: n == 0 -> m = NONE
+    :: else -> m = SHEAF(n); size[m] = top_ - n
+    fi;
     /* The slot is this thread's, wherever it runs now. */
     if
     :: f < NONE && (m == NONE || size[m] == 0) -> /* code: src/sheaf/slot_alloc.c slot_install | main->size == 0 */
@@ -171,14 +195,22 @@ close:
     :: f == NONE && spare < NONE -> /* code: src/sheaf/slot_alloc.c slot_alloc | slot->spare = slot_real(main) */
         n = spare;
 #ifdef OPEN_TWICE
-        main_ = n;
+        top_ = ARRAY(n) + size[n]; end_ = ARRAY(n) + CAP; begin_ = ARRAY(n);
 #endif
         spare = m;
         m = n
     :: else
     fi;
-    /* code: src/sheaf/slot.c slot_open | atomic_store_explicit(&slot->main, main, memory_order_release) */
-    main_ = m;
+    /* code: src/sheaf/slot.c slot_open | atomic_store_explicit(&slot->top, none ? NULL : main->object + main->size, */
+    n = (m == NONE -> 0 : ARRAY(m));
+#ifdef BEGIN_FIRST
+    begin_ = n;
+#endif
+    top_ = (m == NONE -> 0 : n + size[m]);
+    /* code: src/sheaf/slot.c slot_open | atomic_store_explicit(&slot->end, none ? NULL : main->object + main->capacity, */
+    end_ = (m == NONE -> 0 : n + CAP);
+    /* code: src/sheaf/slot.c slot_reopen | atomic_store_explicit(&slot->begin, main == SHEAF_NONE ? NULL : main->object, memory_order_release) */
+    begin_ = n;
 not_closed:
     if
     :: f < NONE -> /* code: src/sheaf/slot_alloc.c slot_install | barn_return(cache, node, full, nospin) */
@@ -195,7 +227,7 @@ not_closed:
     goto again;
 
 last: /* nothing of a thread that is done makes states differ */
-    atomic { m = 0; n = 0; o = 0; f = 0; k = 0; done++ }
+    atomic { m = 0; n = 0; o = 0; f = 0; k = 0; t = 0; done++ }
 }
 
 /* A taken sheaf's objects go to the slab, and nobody has it any more. */
@@ -222,35 +254,56 @@ proctype taker()
     :: turn < DRAINS ->
         turn++;
         n = 0; o = 0; k = 0; s = NONE;
-        /* code: src/sheaf/slot.c slot_take | &slot->main, &main, SHEAF_CLOSED, memory_order_acq_rel, memory_order_relaxed */
+        /* code: src/sheaf/slot.c slot_take | &slot->begin, &begin, SLOT_CLOSED, memory_order_acq_rel, memory_order_relaxed */
         atomic {
-            m = main_;
+            m = begin_;
             if
             :: m == CLOSED -> goto closed
-            :: else -> main_ = CLOSED
+            :: else -> begin_ = CLOSED
             fi
         };
-#ifdef EARLY_READ
         if
-        :: m < NONE -> n = size[m]
-        :: else
+        :: true -> end_ = 0
+        :: true -> /* … or as a fork, which reads nothing, and needs no fence */
+#ifdef REOPEN_TOP
+            n = top_;
+            top_ = n;
+#endif
+#ifdef REOPEN_END
+            end_ = 0;
+            end_ = (m == 0 -> 0 : m + CAP);
+#endif
+            /* code: src/sheaf/slot_drain.c slot_open_taken | slot_reopen(slot) */
+            begin_ = m;
+            goto closed
         fi;
+#ifdef EARLY_READ
+        n = top_ - m;
 #endif
 #ifndef NO_FENCE
         /* code: src/sheaf/slot_drain.c slot_drain_some | fenced = count > 0 && (alone || percpu_fence(cpu)) */
         d_step { doomed[0] = true; doomed[1] = true };
 #endif
+        /* code: src/sheaf/slot_drain.c slot_drain_some | slot_empty(caches[i], slot, slot_taken(slot), &chain) */
+        if
+        :: m == 0 -> m = NONE
+        :: else ->
+#ifndef EARLY_READ
+            n = top_ - m;
+#endif
+            m = SHEAF(m);
+            size[m] = n
+        fi;
         /* code: src/sheaf/slot_drain.c slot_empty | slot_chain(cache, main, chain) */
         s = spare;
         spare = NONE;
-        /* code: src/sheaf/slot_drain.c slot_drain_some | slot_open(slot, fenced ? SHEAF_NONE : main) */
-        main_ = NONE;
+        /* code: src/sheaf/slot_drain.c slot_drain_some | slot_open(slot, SHEAF_NONE) */
+        top_ = 0;
+        end_ = 0;
+        begin_ = 0;
         /* code: src/sheaf/slot_drain.c slot_flush_taken | sheaf_drop(cache_table[chain->capacity], chain, false) */
         if
         :: m < NONE ->
-#ifndef EARLY_READ
-            n = size[m];
-#endif
             FLUSH(m, n)
         :: else
         fi;
@@ -270,13 +323,12 @@ init
 
     d_step {
         object[0] = 0; object[1] = 1;
-        out[2] = true; /* thread 0 has it */
-        size[0] = 2
+        out[2] = true /* thread 0 has it */
     };
     if /* a full sheaf, one with room, or an empty one */
     :: true
-    :: size[0] = 1; pool[1] = true
-    :: size[0] = 0; pool[0] = true; pool[1] = true
+    :: top_ = 11; pool[1] = true
+    :: top_ = 10; pool[0] = true; pool[1] = true
     fi;
     if /* an empty spare one, or none */
     :: true
@@ -285,7 +337,11 @@ init
     atomic { run thread(0); run thread(1); run taker() };
     done == 3;
     d_step {
-        assert(main_ != CLOSED); /* closed for ever */
+        assert(begin_ != CLOSED); /* closed for ever */
+        if
+        :: begin_ > 0 -> size[SHEAF(begin_)] = top_ - begin_
+        :: else
+        fi;
         do
         :: k == OBJECTS -> break
         :: k < OBJECTS ->
@@ -295,7 +351,7 @@ init
             :: i == 2 * CAP -> break
             :: i < 2 * CAP ->
                 if
-                :: object[i] == k && i % CAP < size[i / CAP] && (main_ == i / CAP || spare == i / CAP) -> count++
+                :: object[i] == k && i % CAP < size[i / CAP] && (begin_ == ARRAY(i / CAP) || spare == i / CAP) -> count++
                 :: else
                 fi;
                 i++

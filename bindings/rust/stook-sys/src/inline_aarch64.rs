@@ -17,10 +17,10 @@ use core::ffi::{c_int, c_void};
 /// Whether pops and pushes are inlined.
 pub const INLINED: bool = true;
 
-const LAYOUT: c_int = 2;
+const LAYOUT: c_int = 3;
 
 extern "C" {
-    fn stook_inline_layout_2(layout: c_int, address: *const c_void);
+    fn stook_inline_layout_3(layout: c_int, address: *const c_void);
 }
 
 /// What a static cache points to until it is made.
@@ -29,14 +29,14 @@ pub const UNBORN: *mut stook_cache = core::ptr::null_mut();
 /// Pins the object that holds the sections: a thread may carry a pointer to one of them after it is unloaded.
 extern "C" fn pin() {
     // SAFETY: the address is within this object, and the call may be made at any time.
-    unsafe { stook_inline_layout_2(LAYOUT, pin as extern "C" fn() as *const c_void) }
+    unsafe { stook_inline_layout_3(LAYOUT, pin as extern "C" fn() as *const c_void) }
 }
 
 #[used]
 #[link_section = ".init_array.00000"]
 static PIN: extern "C" fn() = pin;
 
-/// Up to the main sheaf of this CPU, in `m`; `t` is the thread's struct rseq until the CPU is known.
+/// Up to the slot of this CPU, in `m`; `t` is the thread's struct rseq until the CPU is known.
 macro_rules! begin {
     () => {
         concat!(
@@ -55,10 +55,7 @@ macro_rules! begin {
             "str {m}, [{t}, #8]\n",
             "5:\n",
             "ldrsw {m}, [{t}, #4]\n",
-            "add {m}, {n}, {m}, lsl #18\n",
-            "ldr {m}, [{m}]\n",
-            "cbz {m}, 6f\n",
-            "ldr {n:w}, [{m}, #8]"
+            "add {m}, {n}, {m}, lsl #18"
         )
     };
 }
@@ -73,11 +70,12 @@ pub unsafe fn pop(cache: *mut stook_cache) -> *mut c_void {
     asm!(
         "cbz {cache}, 6f",
         begin!(),
-        "subs {n:w}, {n:w}, #1",
-        "b.lo 6f",
-        "add {t}, {m}, {n}, lsl #3",
-        "ldr {object}, [{t}, #16]",
-        "str {n:w}, [{m}, #8]",
+        "ldar {n}, [{m}]",
+        "ldr {t}, [{m}, #8]",
+        "cmp {t}, {n}",
+        "b.ls 6f",
+        "ldr {object}, [{t}, #-8]!",
+        "str {t}, [{m}, #8]",
         "2:",
         ".subsection 1",
         ".inst 0xd428bc00",
@@ -113,13 +111,13 @@ pub unsafe fn pop_or<O: Otherwise>(cache: *mut stook_cache) -> *mut c_void {
 pub unsafe fn push(cache: *mut stook_cache, object: *mut c_void) -> bool {
     asm!(
         begin!(),
-        "ldr {t:w}, [{m}, #12]",
-        "cmp {n:w}, {t:w}",
-        "b.hs 6f",
-        "add {t}, {m}, {n}, lsl #3",
-        "str {object}, [{t}, #16]",
-        "add {n:w}, {n:w}, #1",
-        "str {n:w}, [{m}, #8]",
+        "add {n}, {m}, #16",
+        "ldar {n}, [{n}]",
+        "ldr {t}, [{m}, #8]",
+        "cmp {n}, {t}",
+        "b.ls 6f",
+        "str {object}, [{t}], #8",
+        "str {t}, [{m}, #8]",
         "2:",
         ".subsection 1",
         ".inst 0xd428bc00",

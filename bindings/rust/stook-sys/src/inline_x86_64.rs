@@ -3,7 +3,7 @@
 //!
 //! The sections are those of `stook/sections.h`, operation by operation, and keep the same rules: the store that
 //! arms is the last instruction before the section, the committing store its last, and the descriptor and the
-//! abort exit lie in sections of their own. The layout that they know is versioned: `stook_inline_layout_2`
+//! abort exit lie in sections of their own. The layout that they know is versioned: `stook_inline_layout_3`
 //! fails to link against a library with another one.
 //!
 //! Two things differ from C. The offset of the thread's `struct rseq` is the one in the cache's head, which the
@@ -24,10 +24,10 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 /// Whether pops and pushes are inlined.
 pub const INLINED: bool = true;
 
-const LAYOUT: c_int = 2;
+const LAYOUT: c_int = 3;
 
 // The head of a cache that is not made yet. A section on it arms 32 bytes of thread-local memory, which the kernel
-// does not know, reads CPU 0 there, and finds that the slot, a word of zeros, has no sheaf.
+// does not know, reads CPU 0 there, and finds that the slot, words of zeros, has no sheaf.
 //
 // Linkers do not put the offset of thread-local memory into the data of a shared object, so the constructor does.
 // Until then, for constructors that run earlier still, it is that of memory which glibc has at the same place in
@@ -41,14 +41,14 @@ global_asm!(
     ".pushsection .rodata.stook_rust_slot, \"a\", @progbits",
     ".balign 8",
     "stook_rust_slot:",
-    ".quad 0",
+    ".quad 0, 0, 0",
     ".popsection",
-    ".pushsection .data.stook_rust_unborn_2, \"aw\", @progbits",
+    ".pushsection .data.stook_rust_unborn_3, \"aw\", @progbits",
     ".balign 32",
-    ".globl stook_rust_unborn_2",
-    ".type stook_rust_unborn_2, @object",
-    ".size stook_rust_unborn_2, 24",
-    "stook_rust_unborn_2:",
+    ".globl stook_rust_unborn_3",
+    ".type stook_rust_unborn_3, @object",
+    ".size stook_rust_unborn_3, 24",
+    "stook_rust_unborn_3:",
     "stook_rust_unborn:",
     ".quad stook_rust_slot",
     ".quad 0",
@@ -118,22 +118,22 @@ global_asm!(
 );
 
 extern "C" {
-    static stook_rust_unborn_2: stook_cache_head;
+    static stook_rust_unborn_3: stook_cache_head;
     fn stook_rust_begin();
-    fn stook_inline_layout_2(layout: c_int, address: *const c_void);
+    fn stook_inline_layout_3(layout: c_int, address: *const c_void);
 }
 
 /// What a static cache points to until it is made.
 pub const UNBORN: *mut stook_cache =
     // Only its address is taken.
-    core::ptr::addr_of!(stook_rust_unborn_2) as *mut stook_cache;
+    core::ptr::addr_of!(stook_rust_unborn_3) as *mut stook_cache;
 
 /// Begins, and pins the object that holds the sections: a thread may carry a pointer to one of them after it is unloaded.
 extern "C" fn pin() {
     // SAFETY: the address is within this object, and the calls may be made at any time.
     unsafe {
         stook_rust_begin();
-        stook_inline_layout_2(LAYOUT, pin as extern "C" fn() as *const c_void);
+        stook_inline_layout_3(LAYOUT, pin as extern "C" fn() as *const c_void);
     }
 }
 
@@ -174,14 +174,7 @@ macro_rules! begin {
             "shlq $18, ",
             $tmp,
             "\n",
-            "movq ({slots}, ",
-            $tmp,
-            "), ",
-            $tmp,
-            "\n",
-            "testq ",
-            $tmp,
-            ", ",
+            "addq {slots}, ",
             $tmp,
         )
     };
@@ -198,12 +191,13 @@ pub unsafe fn pop(cache: *mut stook_cache) -> *mut c_void {
     let object: *mut c_void;
     asm!(
         begin!("{m}"),
-        "jz 6f",
-        "movl 8({m}), {n:e}",
-        "subl $1, {n:e}",
-        "jb 6f",
-        "movq 16({m}, {n}, 8), {object}",
-        "movl {n:e}, 8({m})",
+        "movq ({m}), {object}",
+        "movq 8({m}), {t}",
+        "cmpq {object}, {t}",
+        "jbe 6f",
+        "movq -8({t}), {object}",
+        "subq $8, {t}",
+        "movq {t}, 8({m})",
         "2:",
         ".pushsection __rseq_abort, \"ax?\"",
         ".byte 0x0f, 0xb9, 0x3d",
@@ -214,7 +208,7 @@ pub unsafe fn pop(cache: *mut stook_cache) -> *mut c_void {
         "jmp 2b",
         ".popsection",
         m = out(reg) _,
-        n = out(reg) _,
+        t = out(reg) _,
         object = lateout(reg) object,
         slots = in(reg) slots,
         rseq = in(reg) rseq,
@@ -234,12 +228,13 @@ pub unsafe fn pop(cache: *mut stook_cache) -> *mut c_void {
     let object: *mut c_void;
     asm!(
         begin!("{m}"),
-        "jz {leave}",
-        "movl 8({m}), {n:e}",
-        "subl $1, {n:e}",
-        "jb {leave}",
-        "movq 16({m}, {n}, 8), {object}",
-        "movl {n:e}, 8({m})",
+        "movq ({m}), {object}",
+        "movq 8({m}), {t}",
+        "cmpq {object}, {t}",
+        "jbe {leave}",
+        "movq -8({t}), {object}",
+        "subq $8, {t}",
+        "movq {t}, 8({m})",
         "2:",
         ".pushsection __rseq_abort, \"ax?\"",
         ".byte 0x0f, 0xb9, 0x3d",
@@ -248,7 +243,7 @@ pub unsafe fn pop(cache: *mut stook_cache) -> *mut c_void {
         "jmp {leave}",
         ".popsection",
         m = out(reg) _,
-        n = out(reg) _,
+        t = out(reg) _,
         object = lateout(reg) object,
         slots = in(reg) slots,
         rseq = in(reg) rseq,
@@ -275,12 +270,13 @@ pub unsafe fn pop_or<O: Otherwise>(cache: *mut stook_cache) -> *mut c_void {
     // Not nostack's promise to the letter: the cold path writes below the red zone, as a signal handler does.
     asm!(
         begin!("{m}"),
-        "jz 6f",
-        "movl 8({m}), {n:e}",
-        "subl $1, {n:e}",
-        "jb 6f",
-        "movq 16({m}, {n}, 8), %rax",
-        "movl {n:e}, 8({m})",
+        "movq ({m}), %rax",
+        "movq 8({m}), {t}",
+        "cmpq %rax, {t}",
+        "jbe 6f",
+        "movq -8({t}), %rax",
+        "subq $8, {t}",
+        "movq {t}, 8({m})",
         "2:",
         ".pushsection __rseq_abort, \"ax?\"",
         ".byte 0x0f, 0xb9, 0x3d",
@@ -294,7 +290,7 @@ pub unsafe fn pop_or<O: Otherwise>(cache: *mut stook_cache) -> *mut c_void {
         "jmp stook_rust_or",
         ".popsection",
         m = out(reg) _,
-        n = out(reg) _,
+        t = out(reg) _,
         out("rax") object,
         slots = in(reg) slots,
         rseq = in(reg) rseq,
@@ -329,12 +325,13 @@ pub unsafe fn push(cache: *mut stook_cache, object: *mut c_void) -> bool {
     let (slots, rseq) = slots_and_rseq(cache);
     asm!(
         begin!("{m}"),
-        "jz {leave}",
-        "movl 8({m}), {n:e}",
-        "cmpl 12({m}), {n:e}",
-        "jae {leave}",
-        "movq {object}, 16({m}, {n}, 8)",
-        "addl $1, 8({m})",
+        "movq 16({m}), {end}",
+        "movq 8({m}), {t}",
+        "cmpq {t}, {end}",
+        "jbe {leave}",
+        "movq {object}, ({t})",
+        "addq $8, {t}",
+        "movq {t}, 8({m})",
         "2:",
         ".pushsection __rseq_abort, \"ax?\"",
         ".byte 0x0f, 0xb9, 0x3d",
@@ -343,7 +340,8 @@ pub unsafe fn push(cache: *mut stook_cache, object: *mut c_void) -> bool {
         "jmp {leave}",
         ".popsection",
         m = out(reg) _,
-        n = out(reg) _,
+        t = out(reg) _,
+        end = out(reg) _,
         object = in(reg) object,
         slots = in(reg) slots,
         rseq = in(reg) rseq,
