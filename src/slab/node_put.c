@@ -170,17 +170,18 @@ static bool node_are_apart(const struct stook_cache *cache, void *const *objects
 
 /*
  * Brings an object back by itself, by a push that needs no lock, or refuses it.  False: the push would need the lock,
- * and the object is still out.  Then its mark says so again: a slab that empties gets no links.
+ * and the object is still out, also by its mark: the slab may empty, and a push that empties it writes no links.
  */
 static bool node_put_one(struct stook_cache *cache, const void *object)
 {
     uint32_t index;
     struct slab *slab = slab_of(cache, object, &index);
-    struct detached one;
 
+    if (slab && slab_head(atomic_load_explicit(&slab->state, memory_order_relaxed)) == SLAB_NONE)
+        return false;
     if (__builtin_expect(!slab || !mark_check(cache, slab, index), 0))
         return true;
-    one = (struct detached){slab, (uint16_t)index, (uint16_t)index, 1, 0, true};
+    struct detached one = {slab, (uint16_t)index, (uint16_t)index, 1, 0, true};
     mark_free(cache, slab, index);
     if (!node_push(cache, NULL, &one, false))
         return true;
