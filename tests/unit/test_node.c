@@ -375,8 +375,8 @@ TEST_WITH(handler_takes, setup, teardown)
 }
 
 /*
- * A handler frees another object of the slab at every instruction of a free, so that at some the object in the middle
- * of its push becomes the last: the push needs the node's lock after all.  The empty slab's marks say that all are free.
+ * A slab has two objects in use.  While one is freed, a handler frees the other, at every instruction once.  If the push
+ * has begun, it needs the node's lock after all.  The empty slab's marks say that all objects are free.
  */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #include "support/single_step.h"
