@@ -3,6 +3,8 @@
  * node_put.c - bringing objects back to the slabs of a node: sorted into lists or one by one, and published.
  */
 #include "slab/detached.h"
+
+#include "base/report.h"
 #include "slab/mark.h"
 #include "slab/node_steps.h"
 
@@ -39,7 +41,8 @@ static uint64_t node_prepare(struct stook_cache *cache, const struct detached_se
         node_find_tail(cache, list, slab_objects(cache, word));
     pushed = node_pushed(cache, slab, word, list->head, list->count);
     if (locked && slab_inuse(pushed) == 0 && !(slab_flags(word) & SLAB_PENDING)) {
-        /* All objects are free, and no thread can take from the slab: its links mean nothing. */
+        /* All objects are free, and no thread can take from the slab: its links mean nothing, except as marks. */
+        STOOK_ASSERT(!STOOK_ENCODED || !mark_is_out(cache, slab, list->head));
         slab_counts.whole += !list->linked;
         return slab_word(SLAB_NONE, 0, slab_seq(pushed), slab_flags(pushed));
     }
@@ -166,26 +169,24 @@ static bool node_are_apart(const struct stook_cache *cache, void *const *objects
 }
 
 /*
- * Brings an object back by itself, by a push that needs no lock, or refuses it.  False: it would need the lock, and
- * the object is still out.
+ * Brings an object back by itself, by a push that needs no lock, or refuses it.  False: the push would need the lock,
+ * and the object is still out, also by its mark: the slab may empty, and a push that empties it writes no links.
  */
 static bool node_put_one(struct stook_cache *cache, const void *object)
 {
     uint32_t index;
     struct slab *slab = slab_of(cache, object, &index);
-    uint64_t word;
 
-    if (__builtin_expect(!slab, 0))
-        return true;
-    word = atomic_load_explicit(&slab->state, memory_order_relaxed);
-    if (node_needs_lock(word, node_pushed(cache, slab, word, index, 1)))
+    if (slab && slab_head(atomic_load_explicit(&slab->state, memory_order_relaxed)) == SLAB_NONE)
         return false;
-    if (__builtin_expect(mark_check(cache, slab, index), 1)) {
-        struct detached one = {slab, (uint16_t)index, (uint16_t)index, 1, 0, true};
-        mark_free(cache, slab, index);
-        node_publish(cache, NULL, &one, false, false); /* it may need the lock by now */
-    }
-    return true;
+    if (__builtin_expect(!slab || !mark_check(cache, slab, index), 0))
+        return true;
+    struct detached one = {slab, (uint16_t)index, (uint16_t)index, 1, 0, true};
+    mark_free(cache, slab, index);
+    if (!node_push(cache, NULL, &one, false))
+        return true;
+    mark_out(cache, slab, index);
+    return false;
 }
 
 /*

@@ -14,6 +14,8 @@
 
 #include <stook/stook.h>
 
+#include <signal.h>
+
 enum { MOST = 4000 };
 
 static struct stook_cache *cache;
@@ -22,15 +24,20 @@ static unsigned per_slab;
 static void *objects[MOST];
 static unsigned held;
 
-static int setup(void **unused)
+static int setup_links(unsigned links)
 {
-    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
+    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF | links};
 
     cache = stook_cache_create("node", 256, &args);
     node = &cache->nodes[0].node;
     per_slab = cache->layout.objects;
     held = 0;
     return cache ? 0 : -1;
+}
+
+static int setup(void **unused)
+{
+    return setup_links(0);
 }
 
 static int teardown(void **unused)
@@ -366,3 +373,72 @@ TEST_WITH(handler_takes, setup, teardown)
     context_leave();
     check();
 }
+
+/*
+ * A slab has two objects in use.  While one is freed, a handler frees the other, at every instruction once.  If the push
+ * has begun, it needs the node's lock after all.  The empty slab's marks say that all objects are free.
+ */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#include "support/single_step.h"
+
+static unsigned steps, target;
+static bool fired;
+
+static void on_step(int signal, siginfo_t *info, void *ucontext)
+{
+    if (++steps != target)
+        return;
+    fired = true;
+    assert_true(context_enter());
+    node_put(cache, &objects[1], 1, true);
+    context_leave();
+    single_step_end(ucontext);
+}
+
+static void free_at_every_instruction(void)
+{
+    struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO}, old;
+
+    sigaction(SIGTRAP, &action, &old);
+    for (target = 1, fired = true; fired; target++) {
+        take(per_slab, per_slab);
+        put(2, per_slab - 2);
+        steps = 0;
+        fired = false;
+        assert_false(context_enter());
+        single_step(true);
+        node_put(cache, &objects[0], 1, false);
+        single_step(false);
+        if (!fired)
+            node_put(cache, &objects[1], 1, false);
+        context_leave();
+        held = 0;
+        check();
+        lists(1, 0, 1);
+    }
+    sigaction(SIGTRAP, &old, NULL);
+    assert_true(target > 50);
+}
+
+static int setup_outside(void **unused)
+{
+    return setup_links(STOOK_CACHE_LINK_OUTSIDE);
+}
+
+TEST_WITH(handler_at_every_instruction_marks_in_links, setup_outside, teardown)
+{
+    assert_false(cache->layout.marks);
+    free_at_every_instruction();
+}
+
+static int setup_inside(void **unused)
+{
+    return setup_links(STOOK_CACHE_LINK_INSIDE);
+}
+
+TEST_WITH(handler_at_every_instruction_marks_in_bytes, setup_inside, teardown)
+{
+    assert_true(cache->layout.marks || !STOOK_ENCODED);
+    free_at_every_instruction();
+}
+#endif
