@@ -63,9 +63,9 @@ SECTION enum rseq_result rseq_push_bulk(const void *slots, intptr_t rseq, void *
  *             slot.begin: b -> closed, if it is not `closed`, else leave              <- commits
  *
  * When it is done the caller owns the slot until it opens it.  *begin is what it was, perhaps NULL.  The store of
- * `end` is no commit, but only ever sends pushes to the slow path: if the section is aborted behind it, the next one
- * that finds no room closes the slot, sees room, and opens it.  Behind the commit it would be too late: the closer may be
- * on another CPU by then, where it interrupts no push on the slot's.
+ * `end` is no commit: it only ever sends pushes to the slow path.  If the section is aborted behind it, the next push
+ * that finds no room closes the slot, sees room, and opens it.  Behind the commit it would be too late, since the closer
+ * may be on another CPU by then, where it interrupts no push on the slot's.
  */
 SECTION enum rseq_result rseq_close(void *slot, intptr_t rseq, int cpu, const void *closed,
                                     void **begin)
