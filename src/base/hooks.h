@@ -48,7 +48,7 @@ struct hooks_call {
     uint64_t where; /* the call (base/where.h); 0: the library's own, uncounted */
     uint32_t group; /* the group that pays */
     size_t n;
-    void **objects;
+    void **objects; /* if the result is 0, entries may be unwritten */
 };
 
 enum hooks_cache {

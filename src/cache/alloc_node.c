@@ -72,7 +72,7 @@ void *alloc_from_node(struct stook_cache *cache, unsigned flags, unsigned node)
 void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, uint64_t where)
 {
     unsigned plain = flags & ~STOOK_THISNODE, wanted;
-    void *object = NULL, *found;
+    void *object = NULL, *found = NULL; /* a charge may be refused before objects are taken */
     int saved = errno;
 
     if (node == -1)

@@ -13,6 +13,7 @@
 #include "support/random.h"
 #include "support/topology_child.h"
 
+#include <stook/group.h>
 #include <stook/kmem.h>
 #include <stook/topology.h>
 
@@ -197,9 +198,41 @@ static int kernel_names(void *arg)
     return 0;
 }
 
+/* The next call finds no zeros on the stack by chance. */
+static __attribute__((noinline)) void fill_stack(void)
+{
+    char bytes[8192];
+
+    memset(bytes, 0x5a, sizeof(bytes));
+    __asm__ volatile("" : : "r"(bytes) : "memory");
+}
+
+static int beyond_a_limit(void *arg)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_ACCOUNT};
+    struct stook_group group;
+
+    MUST(stook_topology_set(MACHINE) == 0);
+    MUST((cache = stook_cache_create("charged", 300, &args)) != NULL);
+    MUST((group = stook_group_create("at its limit", STOOK_NO_GROUP, 0)).id);
+    (void)stook_group_enter(group);
+    for (unsigned i = 0; i < 8; i++) { /* of this CPU's home and others, strictly or not */
+        fill_stack();
+        errno = 0;
+        MUST(!stook_alloc_node(cache, i & 1 ? STOOK_THISNODE : 0, i & 2 ? 5 : 1));
+        MUST(errno == EDQUOT);
+        MUST(stook_topology_cpu(i < 4 ? 2 : 6) >= 0);
+    }
+    (void)stook_group_enter(STOOK_NO_GROUP);
+    MUST(stook_group_destroy(group) == 0 && stook_cache_destroy(cache) == 0);
+    check_all(NULL, 0);
+    return 0;
+}
+
 TEST(each)
 {
-    static int (*const bodies[])(void *) = {of_each_node, from_barns, in_handlers, kernel_names};
+    static int (*const bodies[])(void *) = {of_each_node, from_barns, in_handlers, kernel_names,
+                                            beyond_a_limit};
 
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
         in_child(bodies[i], NULL);
