@@ -397,8 +397,13 @@ static void *class_small(size_t size, const void *from)
 /* The fast path of an allocation that is counted, and is no sample.  stook_private_alloc() counts every other one. */
 static inline bool class_counted(size_t size, void **object)
 {
-    int64_t *left = (int64_t *)((char *)__builtin_thread_pointer() + class_left);
+    size_t step = (size + SIZES_STEP - 1) / SIZES_STEP;
+    int64_t *left;
 
+    /* Acquire: pairs with class_show().  Before a slot is shown class_left is 0, and would lead to libc's own words. */
+    if (size > SIZES_MAX || !__atomic_load_n(&fast.slot[FAST_COUNTED][step], __ATOMIC_ACQUIRE))
+        return false;
+    left = (int64_t *)((char *)__builtin_thread_pointer() + class_left);
     if (*left - 1 <= (int64_t)size || !fast_alloc(FAST_COUNTED, size, object))
         return false;
     *left -= (int64_t)size + 1;
