@@ -99,8 +99,6 @@ FORM(sheaf_size_bare)
 FORM(sheaf_top)
 FORM(slot_size)
 FORM(slot_top)
-FORM(slot_top_store)
-FORM(slot_top_gate)
 FORM(slot_top_index)
 FORM(slot_top_base)
 FORM(slot_front)
@@ -188,8 +186,6 @@ ROUNDS_OF(sheaf_size_bare)
 ROUNDS_OF(sheaf_top)
 ROUNDS_OF(slot_size)
 ROUNDS_OF(slot_top)
-ROUNDS_OF(slot_top_store)
-ROUNDS_OF(slot_top_gate)
 ROUNDS_OF(slot_top_index)
 ROUNDS_OF(slot_top_base)
 ROUNDS_OF(slot_front)
@@ -206,16 +202,15 @@ static const struct form {
     enum memory memory;
     double (*round[3])(unsigned depth, int fifo);
 } forms[] = {
-    ROW(library, LIBRARY, "the library's own"),
+    ROW(library, LIBRARY,
+        "the library's own: a top pointer in the slot, which push loads and stores"),
     ROW(sheaf_size, SHEAF_SIZE, "size and index, in the sheaf"),
     ROW(sheaf_size_store, SHEAF_SIZE, "… push loads and stores instead of a read-modify-write"),
     ROW(sheaf_size_first, SHEAF_SIZE_FIRST, "… size without displacement"),
     ROW(sheaf_size_bare, SHEAF_SIZE, "… no descriptor is stored"),
     ROW(sheaf_top, SHEAF_TOP, "a top pointer, in the sheaf"),
     ROW(slot_size, SLOT_SIZES, "size in the slot, index into the sheaf"),
-    ROW(slot_top, SLOT_TOP, "a top pointer, in the slot"),
-    ROW(slot_top_store, SLOT_TOP, "… push loads end, then top, and stores top"),
-    ROW(slot_top_gate, SLOT_TOP, "… push loads end, then top; read-modify-write"),
+    ROW(slot_top, SLOT_TOP, "a top pointer, in the slot; push by a read-modify-write"),
     ROW(slot_top_index, SLOT_TOP, "… by base and index"),
     ROW(slot_top_base, SLOT_TOP, "… pop stores by another register than it loads by"),
     ROW(slot_front, SLOT_TOP, "… and one object in front"),
@@ -230,7 +225,7 @@ static const struct shape {
     {"lifo1", 1, 0}, {"lifo2", 2, 0}, {"lifo4", 4, 0}, {"lifo8", 8, 0}, {"fifo8", 8, 1}};
 
 /* The value of the first line of a file of /proc that begins with `key`; "" where there is none. */
-static const char *chain_told(const char *path, const char *key, char *text, size_t size)
+static const char *chain_field(const char *path, const char *key, char *text, size_t size)
 {
     FILE *file = fopen(path, "r");
     char line[4096];
@@ -263,12 +258,12 @@ static void chain_machine(char *out, size_t size)
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         at += (size_t)snprintf(out + at, size - at, "\"%s\": \"%s\", ", words[i].key,
-                               chain_told("/proc/cpuinfo", words[i].line, text, sizeof(text)));
-    chain_told("/proc/cpuinfo", "flags", text, sizeof(text));
+                               chain_field("/proc/cpuinfo", words[i].line, text, sizeof(text)));
+    chain_field("/proc/cpuinfo", "flags", text, sizeof(text));
     at += (size_t)snprintf(out + at, size - at, "\"hypervisor\": %s, ",
                            strstr(text, " hypervisor") ? "true" : "false");
     snprintf(out + at, size - at, "\"speculation_store_bypass\": \"%s\"",
-             chain_told("/proc/self/status", "Speculation_Store_Bypass", text, sizeof(text)));
+             chain_field("/proc/self/status", "Speculation_Store_Bypass", text, sizeof(text)));
 }
 
 static void chain_pin(void)

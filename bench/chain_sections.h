@@ -35,10 +35,10 @@
 #define CHAIN_POP(name, sections)                                                                 \
     CHAIN name##_pop(const void *slots, intptr_t rseq, void **taken)                              \
     {                                                                                             \
-        uintptr_t m, n;                                                                           \
+        uintptr_t m, n, other;                                                                    \
         void *object;                                                                             \
         __asm__ __volatile__ goto(sections                                                        \
-                                  : [m] "=&r"(m), [n] "=&r"(n), [object] "=&r"(object)            \
+                                  : [m] "=&r"(m), [n] "=&r"(n), [other] "=&r"(other), [object] "=&r"(object) \
                                   : [slots] "r"(slots), [rseq] "r"(rseq)                          \
                                   : STOOK_OP_CLOBBERS "cc", "memory"                              \
                                   : leave);                                                       \
@@ -52,9 +52,9 @@
 #define CHAIN_PUSH(name, sections)                                                                \
     CHAIN name##_push(const void *slots, intptr_t rseq, void *object)                             \
     {                                                                                             \
-        uintptr_t m, n;                                                                           \
+        uintptr_t m, n, other;                                                                    \
         __asm__ __volatile__ goto(sections                                                        \
-                                  : [m] "=&r"(m), [n] "=&r"(n)                                    \
+                                  : [m] "=&r"(m), [n] "=&r"(n), [other] "=&r"(other)               \
                                   : [slots] "r"(slots), [rseq] "r"(rseq), [object] "r"(object)    \
                                   : STOOK_OP_CLOBBERS "memory", "cc"                              \
                                   : leave);                                                       \
@@ -119,23 +119,10 @@ CHAIN_POP(slot_size,
           CHAIN_SLOT STOOK_OP_LOAD32("n", "m", "8") CHAIN_LEAVE("subl $1, %k[n]", "jb")
               CHAIN_LOAD("object", "(%[m])") CHAIN_LOAD("object", "16(%[object], %[n], 8)")
                   STOOK_OP_COMMIT32("n", "m", "8") STOOK_OP_END("leave"))
-CHAIN slot_size_push(const void *slots, intptr_t rseq, void *object)
-{
-    uintptr_t m, n, sheaf;
-    __asm__ __volatile__ goto(
-        CHAIN_SLOT "movl 8(%[m]), %k[n]\n\t" CHAIN_LEAVE("cmpl 12(%[m]), %k[n]", "jae")
-            CHAIN_LOAD("sheaf", "(%[m])") "movq %[object], 16(%[sheaf], %[n], 8)\n\t"
-                CHAIN_ADD_ONE("8") STOOK_OP_END("leave")
-        : [m] "=&r"(m), [n] "=&r"(n), [sheaf] "=&r"(sheaf)
-        : [slots] "r"(slots), [rseq] "r"(rseq), [object] "r"(object)
-        : STOOK_OP_CLOBBERS "memory", "cc"
-        : leave);
-    STOOK_SECTION_EDGE();
-    return 1;
-leave:
-    STOOK_SECTION_EDGE();
-    return 0;
-}
+CHAIN_PUSH(slot_size,
+           CHAIN_SLOT STOOK_OP_LOAD32("n", "m", "8") CHAIN_LEAVE("cmpl 12(%[m]), %k[n]", "jae")
+               CHAIN_LOAD("other", "(%[m])") "movq %[object], 16(%[other], %[n], 8)\n\t"
+                   CHAIN_ADD_ONE("8") STOOK_OP_END("leave"))
 
 /* slot: 0 begin, 8 top, 16 end; begin and end are the gates, each loaded before top. */
 CHAIN_POP(slot_top,
@@ -146,44 +133,6 @@ CHAIN_POP(slot_top,
 CHAIN_PUSH(slot_top,
            CHAIN_SLOT CHAIN_LOAD("n", "8(%[m])") CHAIN_LEAVE("cmpq 16(%[m]), %[n]", "jae")
                "movq %[object], (%[n])\n\t" CHAIN_COMMIT("addq $8, 8(%[m])") STOOK_OP_END("leave"))
-/* end is loaded before top, and top is stored as it was loaded, plus 8. */
-#define slot_top_store_pop slot_top_pop
-CHAIN slot_top_store_push(const void *slots, intptr_t rseq, void *object)
-{
-    uintptr_t m, n, end;
-    __asm__ __volatile__ goto(
-        CHAIN_SLOT CHAIN_LOAD("end", "16(%[m])") CHAIN_LOAD("n", "8(%[m])")
-            CHAIN_LEAVE("cmpq %[end], %[n]", "jae") "movq %[object], (%[n])\n\t"
-            "addq $8, %[n]\n\t" CHAIN_COMMIT("movq %[n], 8(%[m])") STOOK_OP_END("leave")
-        : [m] "=&r"(m), [n] "=&r"(n), [end] "=&r"(end)
-        : [slots] "r"(slots), [rseq] "r"(rseq), [object] "r"(object)
-        : STOOK_OP_CLOBBERS "memory", "cc"
-        : leave);
-    STOOK_SECTION_EDGE();
-    return 1;
-leave:
-    STOOK_SECTION_EDGE();
-    return 0;
-}
-/* end before top, and the read-modify-write. */
-#define slot_top_gate_pop slot_top_pop
-CHAIN slot_top_gate_push(const void *slots, intptr_t rseq, void *object)
-{
-    uintptr_t m, n, end;
-    __asm__ __volatile__ goto(
-        CHAIN_SLOT CHAIN_LOAD("end", "16(%[m])") CHAIN_LOAD("n", "8(%[m])")
-            CHAIN_LEAVE("cmpq %[end], %[n]", "jae") "movq %[object], (%[n])\n\t"
-            CHAIN_COMMIT("addq $8, 8(%[m])") STOOK_OP_END("leave")
-        : [m] "=&r"(m), [n] "=&r"(n), [end] "=&r"(end)
-        : [slots] "r"(slots), [rseq] "r"(rseq), [object] "r"(object)
-        : STOOK_OP_CLOBBERS "memory", "cc"
-        : leave);
-    STOOK_SECTION_EDGE();
-    return 1;
-leave:
-    STOOK_SECTION_EDGE();
-    return 0;
-}
 /* The same with base and index instead of the slot's address. */
 #define CHAIN_AREA STOOK_OP_BEGIN("m") STOOK_OP_LOAD_CPU("m")                                     \
     "shlq $" STOOK_OP_STRING(STOOK_AREA_SHIFT) ", %[m]\n\t"
@@ -197,34 +146,15 @@ CHAIN_PUSH(slot_top_index,
                CHAIN_LEAVE("cmpq 16(%[slots], %[m]), %[n]", "jae") "movq %[object], (%[n])\n\t"
                    CHAIN_COMMIT("addq $8, 8(%[slots], %[m])") STOOK_OP_END("leave"))
 /* The address that the commit of the pop stores by is in another register than the load's. */
-CHAIN slot_top_base_pop(const void *slots, intptr_t rseq, void **taken)
-{
-    uintptr_t m, n, other;
-    void *object;
-    __asm__ __volatile__ goto(
-        CHAIN_SLOT "leaq (%[m]), %[other]\n\t" CHAIN_LOAD("object", "(%[m])")
-            CHAIN_LOAD("n", "8(%[m])") CHAIN_LEAVE("cmpq %[object], %[n]", "jbe")
-            "subq $8, %[n]\n\t" CHAIN_LOAD("object", "(%[n])")
-                CHAIN_COMMIT("movq %[n], 8(%[other])") STOOK_OP_END("leave")
-        : [m] "=&r"(m), [n] "=&r"(n), [object] "=&r"(object), [other] "=&r"(other)
-        : [slots] "r"(slots), [rseq] "r"(rseq)
-        : STOOK_OP_CLOBBERS "cc", "memory"
-        : leave);
-    STOOK_SECTION_EDGE();
-    *taken = object;
-    return 1;
-leave:
-    STOOK_SECTION_EDGE();
-    return 0;
-}
+CHAIN_POP(slot_top_base,
+          CHAIN_SLOT "leaq (%[m]), %[other]\n\t" CHAIN_LOAD("object", "(%[m])")
+              CHAIN_LOAD("n", "8(%[m])") CHAIN_LEAVE("cmpq %[object], %[n]", "jbe")
+              "subq $8, %[n]\n\t" CHAIN_LOAD("object", "(%[n])")
+                  CHAIN_COMMIT("movq %[n], 8(%[other])") STOOK_OP_END("leave"))
 #define slot_top_base_push slot_top_push
 
 /* slot: 0 begin, 8 top, 16 end, 24 front: what a pop takes first, and a push fills first. */
-CHAIN slot_front_pop(const void *slots, intptr_t rseq, void **taken)
-{
-    uintptr_t m, n;
-    void *object;
-    __asm__ __volatile__ goto(
+CHAIN_POP(slot_front,
         CHAIN_SLOT CHAIN_LEAVE("cmpq $-1, (%[m])", "je") CHAIN_LOAD("object", "24(%[m])")
             "leaq 24(%[m]), %[m]\n\t"
             "xorl %k[n], %k[n]\n\t"
@@ -234,22 +164,8 @@ CHAIN slot_front_pop(const void *slots, intptr_t rseq, void **taken)
             "subq $8, %[n]\n\t" CHAIN_LOAD("object", "(%[n])")
             "subq $16, %[m]\n"
             "11:\n\t"
-            CHAIN_COMMIT("movq %[n], (%[m])") STOOK_OP_END("leave")
-        : [m] "=&r"(m), [n] "=&r"(n), [object] "=&r"(object)
-        : [slots] "r"(slots), [rseq] "r"(rseq)
-        : STOOK_OP_CLOBBERS "cc", "memory"
-        : leave);
-    STOOK_SECTION_EDGE();
-    *taken = object;
-    return 1;
-leave:
-    STOOK_SECTION_EDGE();
-    return 0;
-}
-CHAIN slot_front_push(const void *slots, intptr_t rseq, void *object)
-{
-    uintptr_t m, n;
-    __asm__ __volatile__ goto(
+            CHAIN_COMMIT("movq %[n], (%[m])") STOOK_OP_END("leave"))
+CHAIN_PUSH(slot_front,
         CHAIN_SLOT CHAIN_LEAVE("cmpq $-1, (%[m])", "je")
             "movq %[object], %[n]\n\t"
             "addq $24, %[m]\n\t"
@@ -260,16 +176,6 @@ CHAIN slot_front_push(const void *slots, intptr_t rseq, void *object)
             "addq $8, %[n]\n\t"
             "subq $16, %[m]\n"
             "11:\n\t"
-            CHAIN_COMMIT("movq %[n], (%[m])") STOOK_OP_END("leave")
-        : [m] "=&r"(m), [n] "=&r"(n)
-        : [slots] "r"(slots), [rseq] "r"(rseq), [object] "r"(object)
-        : STOOK_OP_CLOBBERS "memory", "cc"
-        : leave);
-    STOOK_SECTION_EDGE();
-    return 1;
-leave:
-    STOOK_SECTION_EDGE();
-    return 0;
-}
+            CHAIN_COMMIT("movq %[n], (%[m])") STOOK_OP_END("leave"))
 
 #endif
