@@ -57,6 +57,8 @@ static __thread bool registration_asked __attribute__((tls_model("initial-exec")
 
 static intptr_t registration_offset(const void *of_this_thread)
 {
+    /* GCC would compare with the offset in the GOT, an instruction that ld cannot turn into a static program's. */
+    __asm__("" : "+r"(of_this_thread));
     return (const char *)of_this_thread - (const char *)__builtin_thread_pointer();
 }
 
