@@ -14,7 +14,8 @@
  *          Where it may be too late for destructors a thread does not register: pthread_exit() switches
  *          cancellation off before it calls them.
  *   fork   gives the child a copy of the memory and of the kernel's registration (Linux: rseq_fork()).
- *   vfork, clone(CLONE_VM)  share the memory without the registration; that child may only exec or exit.
+ *   vfork, clone(CLONE_VM)  share the memory without the registration, and that child may only exec or exit.  If it
+ *          calls all the same it does not register, since the area's number would stay behind in its parent.
  */
 #include "percpu/registration.h"
 
@@ -55,6 +56,9 @@ _Static_assert(sizeof(registration) == REGISTRATION_SIZE, "what the kernel may w
 
 static __thread bool registration_asked __attribute__((tls_model("initial-exec")));
 
+static pid_t
+    registration_process; /* or 0; written at the start and in a forked child, before other threads */
+
 static intptr_t registration_offset(const void *of_this_thread)
 {
     /* GCC would compare with the offset in the GOT, an instruction that ld cannot turn into a static program's. */
@@ -70,6 +74,12 @@ intptr_t registration_own(void)
 int registration_libc_cpu(void)
 {
     return &__rseq_offset && &__rseq_size && __rseq_size > 0 ? registration_cpu(__rseq_offset) : -1;
+}
+
+void registration_child(void)
+{
+    if (registration_process != 0) /* else no thread registers */
+        registration_process = raw_getpid();
 }
 
 #ifdef STOOK_INLINE_SECTIONS
@@ -111,7 +121,7 @@ static bool registration_may_add(void)
 /* The kernel's answer; 0 where it was not asked. */
 static long registration_try(void)
 {
-    if (registration_asked || !registration_may_add())
+    if (registration_asked || raw_getpid() != registration_process || !registration_may_add())
         return 0;
     registration_asked = true; /* before: a signal handler may come here, too */
     return registration_call(&registration, 0);
@@ -163,6 +173,7 @@ bool registration_find(intptr_t *offset, const char **why)
         *why = "librseq registers the threads, and the C library does not";
         return false;
     }
+    registration_process = raw_getpid();
     answer = registration_try();
     *offset = answer == -EINVAL ? registration_find_known() : registration_own();
     if (registration_cpu(*offset) < 0)

@@ -20,6 +20,9 @@ intptr_t registration_own(void);
 /* A thread without a CPU number registers its area there, once, if that is the library's own.  Its CPU then. */
 int registration_add(intptr_t offset);
 
+/* In a child that fork() made: its threads may register. */
+void registration_child(void);
+
 /* The CPU as the C library's registration has it, or a negative number. */
 int registration_libc_cpu(void);
 

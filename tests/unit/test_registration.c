@@ -319,6 +319,36 @@ TEST(test_fork_in_the_middle)
     cache_end();
 }
 
+/* The memory is the parent's, the registration is not: no number may stay behind in the parent's area. */
+static void *vfork_from_here(void *arg)
+{
+    unsigned before = atomic_load(&asked);
+    pid_t child = vfork();
+    int status;
+
+    if (child == 0) {
+        work(13);
+        _exit(percpu_cpu() >= 0);
+    }
+    MUST(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    MUST(registration_cpu(registration_own()) < 0 && atomic_load(&asked) == before);
+    work(13);
+    MUST(percpu_cpu() >= 0 && atomic_load(&asked) == before + 1);
+    return arg;
+}
+
+TEST(test_vfork)
+{
+    pthread_t thread;
+
+    cache_begin();
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(pthread_create(&thread, NULL, vfork_from_here, NULL), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    cache_end();
+}
+
 /* ---- a program that registers and unregisters its own ---------------------------------------- */
 
 static _Atomic unsigned theirs, ours;
