@@ -132,7 +132,7 @@ int percpu_cpu_machine(void)
 {
     int cpu = registration_libc_cpu();
 
-    return cpu < 0 ? vdso_cpu() : cpu;
+    return cpu < 0 && percpu.rows > 0 ? vdso_cpu() : cpu; /* at the start none has an area */
 }
 
 __attribute__((cold)) int percpu_cpu_odd(int cpu)
