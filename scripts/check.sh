@@ -94,7 +94,7 @@ aarch64() {
 # expressions have 32 groups at most; one with more matches nothing, and ctest goes on.
 exceptions() {
     awk -v words=" $* " '!/^#/ && NF && index(words, " " $2 " ") { names = names (names ? "|" : "") $1 }
-        END { print "^(" names ")([.]locked)?$" }' tests/debug-exceptions.txt
+        END { print "^(" names ")([.](locked|own))?$" }' tests/debug-exceptions.txt
 }
 
 debug() {

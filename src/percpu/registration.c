@@ -56,8 +56,8 @@ _Static_assert(sizeof(registration) == REGISTRATION_SIZE, "what the kernel may w
 
 static __thread bool registration_asked __attribute__((tls_model("initial-exec")));
 
-static pid_t
-    registration_process; /* or 0; written at the start and in a forked child, before other threads */
+/* Written at the start and in a forked child, before there are other threads; 0: no thread registers. */
+static pid_t registration_process;
 
 static intptr_t registration_offset(const void *of_this_thread)
 {
@@ -78,7 +78,7 @@ int registration_libc_cpu(void)
 
 void registration_child(void)
 {
-    if (registration_process != 0) /* else no thread registers */
+    if (registration_process != 0)
         registration_process = raw_getpid();
 }
 
