@@ -26,14 +26,6 @@
 #include "base/cancel.h"
 #endif
 
-#ifndef SYS_rseq /* headers of kernels before 4.18 */
-#ifdef __x86_64__
-#define SYS_rseq 334
-#else
-#define SYS_rseq 293
-#endif
-#endif
-
 enum { REGISTRATION_SIZE = 32, REGISTRATION_END = 1 }; /* linux/rseq.h: the first version's */
 
 /* glibc 2.35 and later; absent elsewhere. */
