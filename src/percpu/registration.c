@@ -46,8 +46,6 @@ static __thread struct {
     .cpu_id = (uint32_t)-1};
 _Static_assert(sizeof(registration) == REGISTRATION_SIZE, "what the kernel may write");
 
-static __thread bool registration_asked __attribute__((tls_model("initial-exec")));
-
 /* Written at the start and in a forked child, before there are other threads; 0: no thread registers. */
 static pid_t registration_process;
 
@@ -75,6 +73,8 @@ void registration_child(void)
 }
 
 #ifdef STOOK_INLINE_SECTIONS
+
+static __thread bool registration_asked __attribute__((tls_model("initial-exec")));
 
 static long registration_call(void *area, int flags)
 {
