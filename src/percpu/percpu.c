@@ -12,7 +12,6 @@
 #include "base/settings.h"
 #include "os/os.h"
 #include "os/topology.h"
-#include "os/vdso.h"
 
 #include <string.h>
 #if defined(__x86_64__) && __has_include(<sys/platform/x86.h>)
@@ -22,6 +21,7 @@
 
 struct percpu percpu HEAD_BSS;
 const char *percpu_refused;
+__thread int percpu_kept = -1;
 
 enum { /* linux/membarrier.h since 5.10 */
        MEMBARRIER_QUERY = 0,
@@ -128,17 +128,14 @@ void percpu_init(void)
     percpu_slot_init(0); /* no cache's: what is in no slab falls into the slow path */
 }
 
-int percpu_cpu_machine(void)
-{
-    int cpu = registration_libc_cpu();
-
-    return cpu < 0 && percpu.rows > 0 ? vdso_cpu() : cpu; /* at the start none has an area */
-}
-
 __attribute__((cold)) int percpu_cpu_odd(int cpu)
 {
-    if (cpu < 0 && percpu.rseq)
+    if (cpu < 0 && percpu.rseq) {
         cpu = registration_add(percpu.rseq_offset);
+    } else if (cpu < 0 && percpu.rows > 0) { /* at the start none has an area */
+        cpu = percpu_cpu_asked();
+        percpu_kept = topology.simulated ? -1 : cpu;
+    }
     return cpu < (int)percpu.rows ? cpu : -1;
 }
 

@@ -108,17 +108,23 @@ void percpu_init(void);
 /* Slot `index` may be used from here on; it is open and without sheaves on every CPU. */
 void percpu_slot_init(unsigned index);
 
-/* In locked mode: percpu_cpu_machine(), what the C library says.  Of a simulated machine: what the thread states. */
+/*
+ * Locked mode: the CPU whose slots this thread uses, wherever it runs.  The thread asks for its CPU once, and again
+ * when it has found a slot taken (sheaf/slot.c).  -1: it asks at the next call, as threads of a simulated
+ * machine always do.
+ */
+extern __thread int percpu_kept __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
+/* The CPU now: what the C library says, else the kernel.  Of a simulated machine: what the thread states. */
 int percpu_cpu_asked(void);
-int percpu_cpu_machine(void);
 
 /* The same of a number that is no CPU's with areas. */
 int percpu_cpu_odd(int cpu);
 
-/* The CPU this thread runs on, or states; negative when it is not registered, nor can be. */
+/* The CPU this thread runs on, states, or has kept; negative when it is not registered, nor can be. */
 static inline int percpu_cpu(void)
 {
-    int cpu = percpu.rseq ? registration_cpu(percpu.rseq_offset) : percpu_cpu_asked();
+    int cpu = percpu.rseq ? registration_cpu(percpu.rseq_offset) : percpu_kept;
 
     return __builtin_expect((unsigned)cpu < percpu.rows, 1) ? cpu : percpu_cpu_odd(cpu);
 }

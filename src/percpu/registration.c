@@ -66,6 +66,15 @@ int registration_libc_cpu(void)
     return &__rseq_offset && &__rseq_size && __rseq_size > 0 ? registration_cpu(__rseq_offset) : -1;
 }
 
+int registration_machine_cpu(void)
+{
+    int cpu = registration_libc_cpu();
+
+    if (cpu < 0)
+        (void)raw_result(SYS_getcpu, &cpu, NULL, NULL);
+    return cpu;
+}
+
 void registration_child(void)
 {
     if (registration_process != 0)

@@ -26,6 +26,9 @@ void registration_child(void);
 /* The CPU as the C library's registration has it, or a negative number. */
 int registration_libc_cpu(void);
 
+/* The same; where it is negative, as the kernel says. */
+int registration_machine_cpu(void);
+
 /* The CPU in the area there; negative for threads that are not registered. */
 static inline __attribute__((always_inline)) int registration_cpu(intptr_t offset)
 {
