@@ -57,10 +57,35 @@ bool stook_private_start(unsigned interface, const char *version, void (*make)(v
     return once_is_done(&once);
 }
 
+/* In the context: a handler that interrupts this thread in the slot finds that it did. */
+static int private_pop(const void *slot, intptr_t rseq_offset, void **object)
+{
+    uint32_t got;
+
+    (void)rseq_offset;
+    (void)context_enter();
+    got = slot_pop_bulk((uintptr_t)slot - (uintptr_t)percpu.areas, object, 1);
+    context_leave();
+    return got == 1;
+}
+
+static int private_push(const void *slot, intptr_t rseq_offset, void *object)
+{
+    uint32_t put;
+
+    (void)rseq_offset;
+    (void)context_enter();
+    put = slot_push_bulk((uintptr_t)slot - (uintptr_t)percpu.areas, &object, 1);
+    context_leave();
+    return put == 1;
+}
+
 void stook_private_view(struct stook_private_view *view)
 {
     view->areas = percpu.areas;
     view->rseq_offset = percpu.rseq_offset;
+    view->pop = percpu.rseq ? NULL : private_pop;
+    view->push = percpu.rseq ? NULL : private_push;
     view->base = pagemap.middle;
     view->entries = pagemap_at((void *)pagemap.middle);
     view->tokens = setting_number(SETTING_HARDEN) & SETTING_HARDEN_TOKENS;

@@ -305,6 +305,8 @@ void class_make(void)
     stook_private_view(&view);
     fast.slots = (uintptr_t)view.areas;
     fast.rseq_offset = view.rseq_offset;
+    fast.pop = view.pop;
+    fast.push = view.push;
     fast.base = view.base;
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
     fast.key = view.key;
@@ -410,6 +412,12 @@ static inline bool class_counted(size_t size, void **object)
     return true;
 }
 
+/* Locked mode: what the callers tried by a section, by the slot's lock. */
+static inline bool class_alloc_locked(size_t size, void **object)
+{
+    return fast.pop && fast_alloc_by(fast.pop, FAST_OPEN, size, object);
+}
+
 static __attribute__((noinline)) void *class_alloc_slow(size_t size, bool *zeroed, const void *from)
 {
     void *object;
@@ -427,7 +435,9 @@ void *class_alloc(size_t size, const void *from)
 {
     void *object;
 
-    return class_counted(size, &object) ? object : class_alloc_slow(size, NULL, from);
+    if (class_alloc_locked(size, &object) || class_counted(size, &object))
+        return object;
+    return class_alloc_slow(size, NULL, from);
 }
 
 void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
@@ -435,7 +445,9 @@ void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
     void *object;
 
     *zeroed = false;
-    return class_counted(size, &object) ? object : class_alloc_slow(size, zeroed, from);
+    if (class_alloc_locked(size, &object) || class_counted(size, &object))
+        return object;
+    return class_alloc_slow(size, zeroed, from);
 }
 
 void *class_alloc_aligned(size_t align, size_t size, const void *from)
@@ -465,7 +477,7 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
     bool start;
     size_t size;
 
-    if (!object || !start_malloc())
+    if ((fast.push && fast_free_by(fast.push, object)) || !object || !start_malloc())
         return;
     cache = stook_private_cache_of(object, &size, &start);
     if (cache && start) {

@@ -4,7 +4,7 @@
  *
  * In a process without rseq a slot has a lock word, and its main sheaf in `held`: a pop or a push closes the slot, works on the
  * sheaf, and opens it.  The lock is only ever tried: a thread preempted inside makes others go to the slabs, as with a
- * closed slot.  The CPU number is a hint: after a migration the slot is another CPU's, and still locked.
+ * closed slot.  A thread keeps its CPU's number, wherever it runs, until it finds the slot's lock taken.
  */
 #include "sheaf/slot.h"
 
@@ -20,13 +20,38 @@ enum {
 
 const struct sheaf sheaf_none = {0};
 
-/* This CPU's slot, if the CPU is in use: its main sheaf, or NULL. */
-static struct sheaf *slot_lock(uintptr_t offset, struct slot **slot)
+/* Locked mode: takes a slot by its lock word. */
+static inline struct sheaf *slot_try(struct slot *slot)
+{
+    uint8_t open = 0;
+
+    if (!atomic_compare_exchange_strong_explicit(&slot->lock, &open, 1, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return NULL;
+    return slot->held ? slot->held : SHEAF_NONE;
+}
+
+/* The slot of this thread's CPU, if that is in use: its main sheaf, or NULL, and the thread asks anew which CPU it is. */
+static inline struct sheaf *slot_lock(uintptr_t offset, struct slot **slot)
 {
     int cpu = percpu_cpu();
+    bool used = cpu >= 0 && percpu_use_of((unsigned)cpu) == PERCPU_USED;
+    struct sheaf *main = NULL;
 
-    *slot = cpu < 0 ? NULL : percpu_slot((unsigned)cpu, offset);
-    return *slot ? slot_take(*slot, true) : NULL;
+    *slot = percpu_slot_at(cpu, offset);
+    if (used)
+        main = slot_try(*slot);
+    if (!main)
+        percpu_kept = -1;
+    return main;
+}
+
+/* Several nodes: what comes next, a refill or a flush, goes by the node that the thread is on by now. */
+static inline void slot_unlock(struct slot *slot, uint32_t moved)
+{
+    atomic_store_explicit(&slot->lock, 0, memory_order_release);
+    if (moved == 0 && topology.nodes > 1)
+        percpu_kept = -1;
 }
 
 static uint32_t slot_pop_locked(uintptr_t offset, void **objects, uint32_t want)
@@ -36,7 +61,7 @@ static uint32_t slot_pop_locked(uintptr_t offset, void **objects, uint32_t want)
     uint32_t taken = m ? sheaf_take(m, objects, want) : 0;
 
     if (m)
-        slot_open(slot, m);
+        slot_unlock(slot, taken);
     return taken;
 }
 
@@ -52,13 +77,12 @@ static uint32_t slot_push_locked(uintptr_t offset, void *const *objects, uint32_
     if (m->size < m->capacity && (have > 1 || !sheaf_repeats(m, objects[0], 2))) {
         if (have > m->capacity - m->size)
             have = m->capacity - m->size;
-        while (k < have && objects[k])
-            k++;
+        for (; k < have && objects[k]; k++)
+            m->object[m->size + k] = objects[k];
         k = k == have ? k : 0; /* one of them is NULL */
-        memcpy(&m->object[m->size], objects, k * sizeof(void *));
         m->size += k;
     }
-    slot_open(slot, m);
+    slot_unlock(slot, k);
     return k;
 }
 
@@ -115,7 +139,7 @@ static struct sheaf *slot_close_on(unsigned cpu, struct slot *slot)
     void *begin;
 
     if (!percpu.rseq)
-        held = slot_take(slot, true);
+        held = slot_try(slot);
     else if (rseq_close(slot, percpu.rseq_offset, (int)cpu, SLOT_CLOSED, &begin) == RSEQ_DONE)
         held = slot_measure(slot, slot_main(begin));
     /* Full: either percpu_change_use() comes before this look, or its caller finds the slot closed. */
@@ -182,12 +206,8 @@ struct sheaf *slot_take(struct slot *slot, bool whole)
     void **begin = atomic_load_explicit(&slot->begin, memory_order_relaxed);
     uint8_t open = 0;
 
-    if (!percpu.rseq) {
-        if (!atomic_compare_exchange_strong_explicit(&slot->lock, &open, 1, memory_order_acquire,
-                                                     memory_order_relaxed))
-            return NULL;
-        return slot->held ? slot->held : SHEAF_NONE;
-    }
+    if (!percpu.rseq)
+        return slot_try(slot);
     do {
         if (begin == SLOT_CLOSED)
             return NULL;

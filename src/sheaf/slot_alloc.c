@@ -217,16 +217,17 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
 uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
 {
     uintptr_t offset = percpu_offset(cache->index);
-    int cpu = percpu_cpu();
     struct sheaf *main, *spare;
     struct slot *slot;
     uint64_t touches = slab_counts.touches;
     uint32_t got = 0, more, fill;
+    int cpu;
 
     if (slot_untried(cache)) {
         got = slot_pop_bulk(offset, objects, n);
         stat_add(cache, STAT_alloc_cpu_sheaf, got);
     }
+    cpu = percpu_cpu();
     if (got < n)
         slot_tick(cpu, nospin);
     /* Turns are bounded: others may empty what was filled, and a section may never complete. */

@@ -109,6 +109,7 @@ int stook_topology_set(const char *text_or_file)
     if (!text_or_file || !sim_load(text_or_file))
         return sim_fail(EINVAL);
     sim_stop();
+    percpu_kept = -1;
     percpu_init();
     init_memory();
     hotplug_again();
@@ -142,7 +143,7 @@ int percpu_cpu_asked(void)
     unsigned cpu = sim_stated - 1;
 
     if (!topology.simulated)
-        return percpu_cpu_machine();
+        return registration_machine_cpu();
     return (int)(topology_is_online(&topology, cpu) ? cpu : sim_deal());
 }
 

@@ -27,8 +27,11 @@ assert plain["cpus"]["allowed"] == len(os.sched_getaffinity(0))
 assert plain["mode"] in ("rseq", "locked") and plain["mode_why"]
 assert plain["nodes"] and sum(node["cpus"] for node in plain["nodes"]) >= 1
 assert plain["memory"]["total_bytes"] == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
-if not (plain["rseq_registered"] and plain["membarrier_rseq"]):
+if not plain["membarrier_rseq"]:
     assert plain["mode"] == "locked"
+if plain["mode"] == "rseq":
+    own = info({"GLIBC_TUNABLES": "glibc.pthread.rseq=0"})
+    assert own["mode"] == "rseq" and own["mode_why"].startswith("own registration: ") and not own["rseq_registered"]
 
 locked = info({"STOOK_MODE": "locked"})
 assert locked["mode"] == "locked"
