@@ -21,7 +21,7 @@
 void barn_init(struct barn *barn, unsigned full_limit);
 
 /*
- * A full sheaf, or NULL.  *empty (may be NULL) is taken in exchange and then set to NULL, unless its
+ * A full sheaf of the node's barn, else of its home's, where sheaves of a memoryless node's objects come; or NULL.  *empty (may be NULL) is taken in exchange and then set to NULL, unless its
  * capacity is no longer the cache's: barn_put_empty() frees such a one.
  */
 struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,

@@ -10,10 +10,11 @@
 #ifndef STOOK_SHEAF_REMOTE_H
 #define STOOK_SHEAF_REMOTE_H
 
-#include "sheaf/sheaf.h"
+#include "sheaf/slot_steps.h"
 
-/* Moves the objects of other nodes out of a sheaf of this CPU, to the slot's remote sheaves, which are taken out of it meanwhile. */
-void remote_sort(struct stook_cache *cache, unsigned node, uintptr_t offset, struct sheaf *sheaf,
-                 bool nospin);
+/* A sheaf of one other node's objects goes to its owner's barn, or is flushed: an empty one, or NULL. */
+struct sheaf *remote_send(const struct slot_call *call, struct sheaf *sheaf);
+/* The sheaf, without its objects of other nodes: they are in the slot's remote sheaves. */
+struct sheaf *remote_sort(const struct slot_call *call, struct sheaf *sheaf);
 
 #endif

@@ -54,9 +54,9 @@ struct slot {
     uint16_t fill;        /* objects the last refill brought */
     uint16_t refused;     /* objects to go to slabs before a barn is asked again (slot_free.c) */
     uint8_t wary;         /* refills to come that stay within the capacity */
-    /* Written by the forking thread, under percpu.lock; drains read it without. */
-    uint8_t forking; /* of slot_take_all() */
     /* Atomic. */
+    _Atomic uint8_t
+        forking;          /* of slot_take_all(): written by the forking thread, under percpu.lock */
     _Atomic uint8_t lock; /* locked mode: 1 closed */
 };
 _Static_assert(offsetof(struct slot, begin) == 0, "known to the sections");

@@ -52,189 +52,71 @@
 #include "slab/stat.h"
 #include "slab/wrong.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 enum {
     SLOT_WARY = 32,  /* refills within the capacity after one that was not used */
     SLOT_SMALL = 16, /* objects of a sheaf that is emptied where it is; of one step of a surplus */
-    SLOT_PATIENCE = 64,
-};
-
-/* A call of slot_free(), as its steps know it. */
-struct give {
-    struct stook_cache *cache;
-    uintptr_t offset; /* of the slot */
-    unsigned node;    /* of this CPU */
-    uint32_t refused; /* of the slot, while a sheaf is out of it */
-    bool decline;     /* the barns take no sheaf, so this CPU keeps one, not two */
-    bool bulk;        /* of several objects: it flushes whole sheaves */
-    bool nospin;
+    SLOT_PATIENCE =
+        64, /* frees without a sheaf, for want of memory, before it is asked for again */
 };
 
 /*
  * A full sheaf leaves the CPU, for the barn that its objects belong to: an empty sheaf, or NULL.  If the barn
  * refuses it, part of it goes to the slabs: the same sheaf, with room.
  */
-static struct sheaf *slot_send(struct give *give, struct sheaf *full)
+static struct sheaf *slot_send(struct slot_call *call, struct sheaf *full)
 {
-    struct stook_cache *cache = give->cache;
-    unsigned home = topology.home_of_node[give->node], owner = give->node;
-    int all = topology.memories > 1 ? sheaf_owner(full) : (int)home;
+    struct stook_cache *cache = call->cache;
+    unsigned home = topology.home_of_node[call->node], owner = call->node;
     unsigned slabs = SHEAF_FLUSH_SLABS;
-    uint32_t had = full->size, gone;
-    struct sheaf *empty = NULL;
-    bool remote = all != (int)home, asks, taken;
+    int all = sheaf_owner(full);
+    struct sheaf *empty;
+    uint32_t left, gone;
 
-    if (all < 0) {
-        remote_sort(cache, give->node, give->offset, full, give->nospin);
-        return full;
+    if (full->capacity > cache_capacity(cache)) { /* of one that the cache had: it goes */
+        barn_return(cache, owner, full, call->nospin);
+        return NULL;
+    }
+    if (all < 0)
+        return remote_sort(call, full);
+    if (all != (int)home) {
+        stat_add(cache, STAT_remote_free, full->size);
+        return remote_send(call, full);
     }
     /* If the barn of a node without memory has no room, the sheaf goes to its home's barn, which all CPUs
      * of that home ask. */
-    if (remote)
-        owner = (unsigned)all;
-    else if (home != owner && !barn_accepts(cache, owner) && !barn_declines(cache, home))
+    if (home != owner && !barn_accepts(cache, owner) && !barn_declines(cache, home))
         owner = home;
     if (barn_accepts(cache, owner))
         order_restore(cache, full);
-    asks = give->refused > 0 ? barn_accepts(cache, owner) : !barn_refuses(cache, owner);
-    taken = asks && full->capacity <= cache_capacity(cache) &&
-            barn_put_full(cache, owner, full, &empty, give->nospin);
-    if (remote) {
-        stat_add(cache, STAT_remote_free, had);
-        stat_add(cache, taken ? STAT_remote_put : STAT_remote_put_fail, 1);
-    }
-    if (taken) {
-        give->refused = 0;
+    if ((call->refused == 0 || barn_accepts(cache, owner)) &&
+        barn_put_full(cache, owner, full, &empty, call->nospin)) {
+        call->refused = 0;
         return empty;
     }
-    /* This CPU's sheaves keep no objects of other nodes. */
-    if (remote || give->bulk) {
-        sheaf_flush(cache, full, give->nospin);
+    if (call->bulk) {
+        sheaf_flush(cache, full, call->nospin);
     } else {
-        sheaf_flush_some(cache, full, &slabs, give->nospin);
-        gone = had - full->size;
-        if (give->refused == 0)
-            give->refused = had;
-        give->refused = give->refused > gone ? give->refused - gone : 0;
+        left = call->refused > 0 ? call->refused : full->size;
+        gone = sheaf_flush_some(cache, full, &slabs, call->nospin);
+        call->refused = (uint16_t)(left > gone ? left - gone : 0);
     }
-    if (owner != give->node)
-        barn_shed(cache, owner, give->nospin);
+    barn_shed(cache, owner, call->nospin);
     return full;
 }
 
-/* A sheaf with room becomes main; the slot may have changed since it was found full. */
-static void slot_install_room(struct give *give, struct sheaf *room)
-{
-    struct stook_cache *cache = give->cache;
-    struct sheaf *full = NULL, *main;
-    struct slot *slot;
-
-    main = slot_close(give->offset, &slot, give->nospin);
-    if (main) {
-        slot->fill /= 2;
-        slot->refused = give->refused;
-        if (main->size >= main->capacity) {
-            if (!slot->spare && (room->size > 0 || !give->decline) &&
-                main->size == main->capacity && main->capacity <= cache_capacity(cache))
-                slot->spare = slot_real(main);
-            else
-                full = slot_real(main);
-            main = room;
-            room = NULL;
-        } else if (!slot->spare && room->size == 0) {
-            slot->spare = room;
-            room = NULL;
-        }
-        slot_open(slot, main);
-    }
-    if (room)
-        barn_return(cache, give->node, room, give->nospin);
-    if (full && (room = slot_send(give, full)) != NULL)
-        barn_return(cache, give->node, room, give->nospin);
-}
-
-/*
- * An empty sheaf, or NULL.  Where memory is refused that takes calls of the kernel: the next SLOT_PATIENCE
- * frees without a sheaf go without asking.  Racy: a count that is lost makes one call more or less.
- */
-static struct sheaf *slot_get_empty(const struct give *give)
-{
-    static _Atomic uint32_t patience;
-    uint32_t left = atomic_load_explicit(&patience, memory_order_relaxed);
-    struct sheaf *empty;
-
-    if (__builtin_expect(left > 0, 0)) {
-        atomic_store_explicit(&patience, left - 1, memory_order_relaxed);
-        return barn_get_empty(give->cache, give->node, give->nospin);
-    }
-    empty = barn_make_empty(give->cache, give->node, give->nospin);
-    if (empty)
-        sheaf_expect(empty);
-    else if (!give->nospin)
-        atomic_store_explicit(&patience, SLOT_PATIENCE, memory_order_relaxed);
-    return empty;
-}
-
-/*
- * There is no memory for a second sheaf: the slot's own gives its objects to their slabs.  So memory is asked
- * for again after as many frees as a sheaf holds, not at each.  False: the slot has no sheaf.
- */
-static bool slot_empty_main(struct give *give)
-{
-    struct slot *slot;
-    struct sheaf *main = slot_close(give->offset, &slot, give->nospin);
-    bool full;
-
-    if (!main)
-        return false;
-    full = slot_real(main) && main->size >= main->capacity;
-    slot_open(slot, full ? SHEAF_NONE : main);
-    if (full) {
-        sheaf_flush(give->cache, main, give->nospin);
-        give->refused = 0;
-        slot_install_room(give, main);
-    }
-    return slot_real(main) != NULL;
-}
-
-/*
- * Room in the slot, whose sheaves were full; `full`, if there was one, was taken out of it.  False: there is none, and
- * no memory.  `alone`: it was main.
- */
-static bool slot_make_room(struct give *give, struct sheaf *full, bool alone)
-{
-    struct sheaf *room = full;
-
-    if (full) {
-        room = slot_send(give, full);
-        if (room && room->size == 0 && give->decline && !alone) {
-            barn_put_empty(give->cache, give->node, room, give->nospin); /* main is next, alone */
-            return true;
-        }
-        barn_shed(give->cache, give->node, give->nospin);
-    }
-    if (!room)
-        room = slot_get_empty(give);
-    if (!room)
-        return slot_empty_main(give);
-    slot_install_room(give, room);
-    return true;
-}
-
 /* Objects on top of main go to their slabs: all `n` by a bulk free, else SLOT_SMALL at most.  Whether all of them have gone. */
-static bool slot_trim(const struct give *give, uint32_t n)
+static bool slot_trim(const struct slot_call *call, uint32_t n)
 {
     void *out[SLOT_SMALL];
     uint32_t got;
 
     do {
-        got = slot_pop_bulk(give->offset, out, n < SLOT_SMALL ? n : SLOT_SMALL);
-        if (got > 0)
-            sheaf_flush_array(give->cache, out, got, give->nospin);
+        got = slot_pop_bulk(call->offset, out, n < SLOT_SMALL ? n : SLOT_SMALL);
+        sheaf_flush_array(call->cache, out, got, call->nospin);
         n -= got;
-    } while (give->bulk && got > 0 && n > 0);
+    } while (call->bulk && got > 0 && n > 0);
     return n == 0;
 }
 
@@ -251,21 +133,21 @@ static uint32_t slot_strip(void **objects, uint32_t n)
     return real;
 }
 
-/* Whole sheaves straight from the array to the barn, while it takes them; how many objects. */
-static uint32_t slot_free_sheaves(const struct give *give, void *const *objects, uint32_t n)
+/* Whole sheaves from the array to the barn, while it takes them; how many objects. */
+static uint32_t slot_free_sheaves(const struct slot_call *call, void *const *objects, uint32_t n)
 {
-    struct stook_cache *cache = give->cache;
+    struct stook_cache *cache = call->cache;
     struct sheaf *full;
     uint32_t put = 0;
 
-    while (n - put >= cache_capacity(cache) && barn_accepts(cache, give->node) &&
-           (full = barn_make_empty(cache, give->node, give->nospin)) != NULL) {
+    while (n - put >= cache_capacity(cache) && barn_accepts(cache, call->node) &&
+           (full = barn_make_empty(cache, call->node, call->nospin)) != NULL) {
         full->size = n - put < full->capacity ? n - put : full->capacity;
         memcpy(full->object, objects + put, full->size * sizeof(void *));
         put += full->size;
-        barn_return(cache, give->node, full, give->nospin);
+        barn_return(cache, call->node, full, call->nospin);
     }
-    barn_shed(cache, give->node, give->nospin);
+    barn_shed(cache, call->node, call->nospin);
     return put;
 }
 
@@ -278,18 +160,44 @@ enum turn {
     TURN_FREE,    /* the first object was free already, which was reported */
 };
 
-/* Main was found full, or changed meanwhile: closes the slot, and makes room in it.  The table above. */
-static enum turn slot_free_turn(struct give *give, void *const *objects, uint32_t n)
+/*
+ * The slot's sheaves were full, and one of them, if there was one, is out of it: `full`.  Room for what is left there,
+ * which is `main`, or NULL.
+ */
+static enum turn slot_make_room(struct slot_call *call, struct sheaf *full,
+                                const struct sheaf *main)
 {
-    struct stook_cache *cache = give->cache;
+    struct stook_cache *cache = call->cache;
+    struct sheaf *room = full ? slot_send(call, full) : NULL;
+
+    if (room && room->size == 0 && call->decline && main) {
+        barn_put_empty(cache, call->node, room, call->nospin); /* main is next, alone */
+        return TURN_ROOM;
+    }
+    if (!room && (room = barn_make_empty(cache, call->node, call->nospin)) != NULL)
+        sheaf_expect(room);
+    if (room) {
+        slot_install(call, room);
+        return TURN_ROOM;
+    }
+    /* No memory: main is emptied where it is, so it is asked for again after as many frees as main holds. */
+    call->bulk = true;
+    return main && slot_trim(call, main->capacity) ? TURN_ROOM : TURN_SLABS;
+}
+
+/* Main was found full, or changed meanwhile: closes the slot, and makes room in it.  The table above. */
+static enum turn slot_free_turn(struct slot_call *call, void *const *objects, uint32_t n)
+{
+    struct stook_cache *cache = call->cache;
     struct slot *slot;
-    struct sheaf *main = slot_close(give->offset, &slot, give->nospin), *spare;
-    uint32_t capacity = cache_capacity(cache), surplus;
+    struct sheaf *main = slot_close(call->offset, &slot, call->nospin), *spare;
+    uint32_t surplus;
     bool alone;
 
     if (!main)
         return TURN_SLABS;
     spare = slot->spare;
+    alone = call->decline && !spare;
     if (__builtin_expect(sheaf_repeats(main, objects[0], SLOT_SMALL), 0)) {
         slot_open(slot, main);
         wrong_free(cache, objects[0], DEBUG_DOUBLE_FREE);
@@ -300,19 +208,17 @@ static enum turn slot_free_turn(struct give *give, void *const *objects, uint32_
         return TURN_GAPS;
     }
     /* The workload switched from allocating to freeing: what was never used goes, rather than the warm objects. */
-    if (main->size > main->capacity) {
-        surplus = main->size - main->capacity;
+    surplus = main->size - main->capacity;
+    /* One section takes the objects of a small sheaf, where its way out of the slot and back takes two closings. */
+    if (surplus == 0 && alone && !call->bulk && main->size <= SLOT_SMALL &&
+        topology.memories == 1 && barn_refuses(cache, call->node))
+        surplus = main->size;
+    if (surplus > 0) {
         slot->fill = 0;
         slot->wary = SLOT_WARY;
         slot_open(slot, main);
-        return slot_trim(give, surplus) ? TURN_ROOM : TURN_SLABS;
-    }
-    if (main->capacity > capacity) {
-        slot->spare = NULL;
-        slot_open(slot, spare ? spare : SHEAF_NONE);
-        sheaf_flush(cache, main, give->nospin);
-        barn_put_empty(cache, give->node, main, give->nospin);
-        return TURN_ROOM;
+        barn_shed(cache, call->node, call->nospin);
+        return slot_trim(call, surplus) ? TURN_ROOM : TURN_SLABS;
     }
     if (spare && spare->size < spare->capacity) {
         slot->spare = slot_real(main);
@@ -320,47 +226,43 @@ static enum turn slot_free_turn(struct give *give, void *const *objects, uint32_
         stat_add(cache, STAT_sheaf_swap, 1);
         return TURN_ROOM;
     }
-    if (n >= capacity && topology.memories == 1 &&
-        (give->decline || barn_accepts(cache, give->node))) {
+    if (n >= cache_capacity(cache) && topology.memories == 1 &&
+        (call->decline || barn_accepts(cache, call->node))) {
         slot_open(slot, main);
-        return give->decline ? TURN_SLABS : TURN_SHEAVES;
+        return call->decline ? TURN_SLABS : TURN_SHEAVES;
     }
-    alone = give->decline && !spare;
-    /* One section takes the objects of a small sheaf, where its way out of the slot and back takes two closings. */
-    if (alone && n == 1 && main->size > 0 && main->size <= SLOT_SMALL && slot->fill == 0 &&
-        topology.memories == 1 && barn_refuses(cache, give->node)) {
+    if (main == SHEAF_NONE && slot->refused > 0) {
+        slot->refused--;
         slot_open(slot, main);
-        (void)slot_trim(give, SLOT_SMALL);
-        barn_shed(cache, give->node, give->nospin);
-        return TURN_ROOM;
+        return TURN_SLABS;
     }
-    give->refused = slot->refused;
+    call->fill = slot->fill / 2;
+    call->refused = slot->refused;
+    if (main == SHEAF_NONE && !call->nospin)
+        slot->refused = SLOT_PATIENCE; /* until a sheaf comes into the slot */
     slot->spare = NULL;
     slot_open(slot, alone ? SHEAF_NONE : main);
-    return slot_make_room(give, alone ? slot_real(main) : spare, alone) ? TURN_ROOM : TURN_SLABS;
+    main = slot_real(main);
+    return slot_make_room(call, alone ? main : spare, alone ? NULL : main);
 }
 
 void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
 {
-    unsigned node = percpu_node(percpu_cpu());
-    struct give give = {.cache = cache,
-                        .offset = percpu_offset(cache->index),
-                        .node = node,
-                        .decline = barn_declines(cache, node) &&
-                                   barn_declines(cache, topology.home_of_node[node]),
-                        .bulk = n > 1,
-                        .nospin = nospin};
-    uint64_t touches = slab_counts.touches;
+    struct slot_call call;
     uint32_t put = 0;
 
     if (slot_untried(cache)) {
-        put = slot_push_bulk(give.offset, objects, n);
+        put = slot_push_bulk(percpu_offset(cache->index), objects, n);
         stat_add(cache, STAT_free_cpu_sheaf, put);
     }
+    call = slot_begin(cache, true, nospin);
+    call.bulk = n > 1;
+    call.decline =
+        barn_declines(cache, call.node) && barn_declines(cache, topology.home_of_node[call.node]);
     /* Turns are bounded: others may fill what was emptied, and a section may never complete. */
     for (int turn = 0; put < n && turn < SLOT_TURNS && cache_capacity(cache) > 0; turn++) {
         uint32_t before = put;
-        enum turn found = slot_free_turn(&give, objects + put, n - put);
+        enum turn found = slot_free_turn(&call, objects + put, n - put);
         if (found == TURN_SLABS)
             break;
         if (found == TURN_FREE)
@@ -368,10 +270,10 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
         else if (found != TURN_ROOM)
             n = put + slot_strip(objects + put, n - put);
         if (found == TURN_SHEAVES)
-            put += slot_free_sheaves(&give, objects + put, n - put);
+            put += slot_free_sheaves(&call, objects + put, n - put);
         if (put < n)
-            put += slot_push_bulk(give.offset, objects + put, n - put);
-        slot_tally(cache, STAT_free_fastpath, STAT_free_slowpath, put - before, &touches);
+            put += slot_push_bulk(call.offset, objects + put, n - put);
+        slot_tally(&call, put - before);
     }
     if (put < n) {
         if (stat_rows(cache)) /* which counts objects, not entries */
