@@ -32,13 +32,7 @@
 #define SYS_rseq -1
 #endif
 
-enum { /* linux/rseq.h: the first version's */
-       REGISTRATION_SIZE = 32,
-       REGISTRATION_END = 1, /* a flag of the call */
-       /* of cpu_id */
-       REGISTRATION_NONE = -1,
-       REGISTRATION_FAILED = -2,
-};
+enum { REGISTRATION_SIZE = 32, REGISTRATION_END = 1 }; /* linux/rseq.h: the first version's */
 
 /* glibc 2.35 and later; absent elsewhere. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -49,23 +43,23 @@ extern int rseq_register_current_thread(void) __attribute__((weak));
 
 extern void *dlsym(void *handle, const char *name) __attribute__((weak));
 
+/* Until it is registered, its cpu_id says "not registered". */
 static __thread struct {
-    uint32_t cpu_id_start;
-    volatile int32_t cpu_id; /* FAILED from the call to the kernel on: a thread asks once */
+    uint32_t cpu_id_start, cpu_id;
     uint64_t rseq_cs;
     uint32_t flags, reserved[3];
 } registration __attribute__((aligned(REGISTRATION_SIZE), tls_model("initial-exec"))) = {
-    .cpu_id = REGISTRATION_NONE};
+    .cpu_id = (uint32_t)-1};
 _Static_assert(sizeof(registration) == REGISTRATION_SIZE, "what the kernel may write");
 
 /* Written at the start and in a forked child, before there are other threads; 0: no thread registers. */
 static pid_t registration_process;
 
-static intptr_t registration_offset(const volatile void *of_this_thread)
+static intptr_t registration_offset(const void *of_this_thread)
 {
     /* GCC would compare with the offset in the GOT, an instruction that ld cannot turn into a static program's. */
     __asm__("" : "+r"(of_this_thread));
-    return (const volatile char *)of_this_thread - (const char *)__builtin_thread_pointer();
+    return (const char *)of_this_thread - (const char *)__builtin_thread_pointer();
 }
 
 intptr_t registration_own(void)
@@ -90,7 +84,6 @@ static pthread_key_t registration_key;
 static void registration_end(void *area)
 {
     (void)raw_result(SYS_rseq, area, REGISTRATION_SIZE, REGISTRATION_END, STOOK_RSEQ_SIG);
-    registration.cpu_id = REGISTRATION_FAILED;
 }
 
 static bool registration_may_add(void)
@@ -101,16 +94,18 @@ static bool registration_may_add(void)
     cancel_on(before);
     has_key = has_key || pthread_key_create(&registration_key, registration_end) == 0;
     return has_key && before == PTHREAD_CANCEL_ENABLE &&
-           pthread_setspecific(registration_key, (void *)(uintptr_t)&registration) == 0;
+           pthread_setspecific(registration_key, &registration) == 0;
 }
 #endif
 
 __attribute__((cold)) long registration_add(void)
 {
-    if (registration_process == 0 || registration.cpu_id != REGISTRATION_NONE ||
-        raw_getpid() != registration_process || !registration_may_add())
+    static __thread bool asked __attribute__((tls_model("initial-exec")));
+
+    if (registration_process == 0 || asked || raw_getpid() != registration_process ||
+        !registration_may_add())
         return 0;
-    registration.cpu_id = REGISTRATION_FAILED; /* before: a signal handler may come here, too */
+    asked = true; /* before: a signal handler may come here, too */
     return raw_result(SYS_rseq, &registration, REGISTRATION_SIZE, 0, STOOK_RSEQ_SIG);
 }
 

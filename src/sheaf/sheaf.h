@@ -46,10 +46,12 @@ static inline uint32_t sheaf_take(struct sheaf *sheaf, void **objects, uint32_t 
 {
     uint32_t k = sheaf->size < n ? sheaf->size : n;
 
-    if (k > 0) { /* what is read-only has none */
+    if (k > 0) /* what is read-only has none */
         sheaf->size -= k;
+    if (k == 1)
+        objects[0] = sheaf->object[sheaf->size];
+    else
         memcpy(objects, &sheaf->object[sheaf->size], k * sizeof(void *));
-    }
     return k;
 }
 

@@ -56,10 +56,8 @@ static uint32_t slot_pop_locked(uintptr_t offset, void **objects, uint32_t want)
 {
     struct slot *slot;
     struct sheaf *m = slot_lock_kept(offset, &slot);
-    uint32_t taken = 0;
+    uint32_t taken = m ? sheaf_take(m, objects, want) : 0;
 
-    while (m && taken < want && m->size > 0) /* what is read-only has none */
-        objects[taken++] = m->object[--m->size];
     slot_unlock_kept(slot, m, taken);
     return taken;
 }

@@ -60,16 +60,9 @@ static inline long rseq_call(int flags)
 #endif
 }
 
-/* Its CPU number is -2 then: with -1 the library would register its own again. */
 static inline bool rseq_unregister(void)
 {
-    bool done = rseq_call(1) == 0;
-
-#if defined(__x86_64__) || defined(__aarch64__)
-    if (done)
-        *(volatile int32_t *)(rseq_area() + 4) = -2;
-#endif
-    return done;
+    return rseq_call(1) == 0;
 }
 
 static inline bool rseq_register(void)
