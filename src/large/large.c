@@ -177,7 +177,9 @@ static void *large_alloc_outside(uint32_t turn, size_t size, size_t align, bool 
 
 void *large_alloc_any(size_t size, size_t align, bool nospin, bool *zeroed)
 {
-    unsigned home = topology.home_of_node[percpu_node(percpu_cpu())];
+    /* A number that the thread has kept in locked mode may be another node's. */
+    int cpu = topology.nodes > 1 ? percpu_cpu_asked() : percpu_cpu();
+    unsigned home = topology.home_of_node[percpu_node(cpu)];
     const struct large_ask ask = {size, align, nospin, true};
     uint32_t turn = lock_turn();
     void *object = large_make(home, &ask, zeroed);

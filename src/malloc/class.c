@@ -396,26 +396,32 @@ static void *class_small(size_t size, const void *from)
     return __builtin_expect(object != NULL, 1) ? object : class_alloc_larger(class, size, from);
 }
 
-/* The fast path of an allocation that is counted, and is no sample.  stook_private_alloc() counts every other one. */
-static inline bool class_counted(size_t size, void **object)
+/* What the callers tried by a section, in locked mode by the slot's lock.  False in rseq mode. */
+static inline bool class_locked(enum fast_table table, size_t size, void **object)
+{
+    return fast.pop && fast_alloc_by(fast.pop, table, size, object);
+}
+
+/*
+ * The fast path in locked mode, and of an allocation that is counted, and is no sample.  stook_private_alloc() counts
+ * every other one.
+ */
+static inline bool class_again(size_t size, void **object)
 {
     size_t step = (size + SIZES_STEP - 1) / SIZES_STEP;
     int64_t *left;
 
+    if (class_locked(FAST_OPEN, size, object))
+        return true;
     /* Acquire: pairs with class_show().  Before a slot is shown class_left is 0, and would lead to libc's own words. */
     if (size > SIZES_MAX || !__atomic_load_n(&fast.slot[FAST_COUNTED][step], __ATOMIC_ACQUIRE))
         return false;
     left = (int64_t *)((char *)__builtin_thread_pointer() + class_left);
-    if (*left - 1 <= (int64_t)size || !fast_alloc(FAST_COUNTED, size, object))
+    if (*left - 1 <= (int64_t)size ||
+        !(fast_alloc(FAST_COUNTED, size, object) || class_locked(FAST_COUNTED, size, object)))
         return false;
     *left -= (int64_t)size + 1;
     return true;
-}
-
-/* Locked mode: what the callers tried by a section, by the slot's lock. */
-static inline bool class_alloc_locked(size_t size, void **object)
-{
-    return fast.pop && fast_alloc_by(fast.pop, FAST_OPEN, size, object);
 }
 
 static __attribute__((noinline)) void *class_alloc_slow(size_t size, bool *zeroed, const void *from)
@@ -435,9 +441,7 @@ void *class_alloc(size_t size, const void *from)
 {
     void *object;
 
-    if (class_alloc_locked(size, &object) || class_counted(size, &object))
-        return object;
-    return class_alloc_slow(size, NULL, from);
+    return class_again(size, &object) ? object : class_alloc_slow(size, NULL, from);
 }
 
 void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
@@ -445,9 +449,7 @@ void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
     void *object;
 
     *zeroed = false;
-    if (class_alloc_locked(size, &object) || class_counted(size, &object))
-        return object;
-    return class_alloc_slow(size, zeroed, from);
+    return class_again(size, &object) ? object : class_alloc_slow(size, zeroed, from);
 }
 
 void *class_alloc_aligned(size_t align, size_t size, const void *from)

@@ -62,19 +62,8 @@ static bool percpu_is_wide(void)
 }
 
 /*
- * The sections take whatever CPU number the kernel gives, and sysfs (a container's imitation) may say
- * too little.
- */
-static unsigned percpu_count_rows(void)
-{
-    unsigned rows = topology.mask_cpus > 0 ? topology.mask_cpus : PERCPU_ROWS_UNKNOWN;
-
-    return topology.simulated || rows < topology.cpus ? topology.cpus : rows;
-}
-
-/*
- * The same by the digits of a mask, each of which stands for 4 CPUs.  Masks have a multiple of 64.  Under a
- * limit, areas of CPUs that cannot be would be most of the address space that a process starts with.
+ * The digits of the kernel's masks, each of which stands for 4 CPUs, where these are as long as its CPU numbers need: a
+ * mask in binary has a multiple of 64 bits.
  */
 static __attribute__((cold, noinline)) unsigned percpu_count_digits(void)
 {
@@ -88,6 +77,20 @@ static __attribute__((cold, noinline)) unsigned percpu_count_digits(void)
     for (digit += sizeof(name) - 1; *digit && *digit != '\n'; digit++)
         digits += *digit != ',';
     return *digit && digits > 0 ? digits * 4 : UINT32_MAX;
+}
+
+/*
+ * The sections take whatever CPU number the kernel gives, and sysfs (a container's imitation) may say too little.  Under a
+ * limit, areas of CPUs that cannot be would be most of the address space that a process starts with.
+ */
+static unsigned percpu_count_rows(void)
+{
+    unsigned rows = topology.mask_cpus > 0 ? topology.mask_cpus : PERCPU_ROWS_UNKNOWN;
+    bool limited = os_space_limit() < SIZE_MAX || os_is_data_limited();
+    unsigned digits = limited ? percpu_count_digits() : UINT32_MAX;
+
+    rows = digits < rows ? digits : rows;
+    return topology.simulated || rows < topology.cpus ? topology.cpus : rows;
 }
 
 /*
@@ -113,13 +116,8 @@ void percpu_init(void)
     percpu.rseq = percpu_can_use_sections(&percpu.why);
     if (!percpu.rseq)
         percpu.rseq_offset = registration_own();
-    percpu.rows = percpu_count_rows();
     os_read_limits();
-    if (os_space_limit() < SIZE_MAX || os_is_data_limited()) {
-        unsigned rows = percpu_count_digits();
-        rows = rows > topology.cpus ? rows : topology.cpus;
-        percpu.rows = rows < percpu.rows ? rows : percpu.rows;
-    }
+    percpu.rows = percpu_count_rows();
     percpu_init_areas();
     percpu.scan_every = topology.simulated ? 0 : PERCPU_SCAN;
     percpu.wide = percpu_is_wide();
@@ -128,10 +126,20 @@ void percpu_init(void)
     percpu_slot_init(0); /* no cache's: what is in no slab falls into the slow path */
 }
 
+int percpu_cpu_machine(void)
+{
+    int cpu = registration_cpu(percpu.rseq_offset);
+
+    if (cpu < 0)
+        (void)raw_result(SYS_getcpu, &cpu, NULL, NULL);
+    return cpu;
+}
+
 __attribute__((cold)) int percpu_cpu_odd(int cpu)
 {
     if (cpu < 0 && percpu.rseq) {
-        cpu = registration_add(percpu.rseq_offset);
+        (void)registration_add();
+        cpu = registration_cpu(percpu.rseq_offset);
     } else if (cpu < 0 && percpu.rows > 0) { /* at the start none has an area */
         cpu = percpu_cpu_asked();
         percpu_kept = topology.simulated ? -1 : cpu;

@@ -7,5 +7,5 @@
 
 int percpu_cpu_asked(void)
 {
-    return registration_machine_cpu();
+    return percpu_cpu_machine();
 }

@@ -7,12 +7,12 @@
 
 #include <stdint.h>
 
-/* Once, before the first permutation: seeds every CPU's generator from the kernel. */
+/* Once, before the first permutation: what seeds every thread's generator, from the kernel. */
 void random_init(void);
 
 /*
- * A number below n, from this CPU's generator: one atomic addition, no lock, no system call, so it
- * serves every context, a handler that interrupted it included.  Not for secrets.
+ * A number below n, from this thread's generator: no lock, no system call, so it serves every context, a handler that
+ * interrupted it included.  Not for secrets.
  */
 uint32_t random_below(uint32_t n);
 

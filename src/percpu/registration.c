@@ -19,11 +19,17 @@
  */
 #include "percpu/registration.h"
 
+#include "base/cancel.h"
 #include "base/raw.h"
 
 #include <errno.h>
-#ifndef __GLIBC__
-#include "base/cancel.h"
+#include <stdlib.h>
+
+#ifndef STOOK_INLINE_SECTIONS /* no thread registers */
+#define STOOK_RSEQ_SIG 0
+#endif
+#ifndef SYS_rseq /* Linux 4.18 */
+#define SYS_rseq -1
 #endif
 
 enum { REGISTRATION_SIZE = 32, REGISTRATION_END = 1 }; /* linux/rseq.h: the first version's */
@@ -61,50 +67,23 @@ intptr_t registration_own(void)
     return registration_offset(&registration);
 }
 
-int registration_libc_cpu(void)
-{
-    return &__rseq_offset && &__rseq_size && __rseq_size > 0 ? registration_cpu(__rseq_offset) : -1;
-}
-
-int registration_machine_cpu(void)
-{
-    int cpu = registration_libc_cpu();
-
-    if (cpu < 0)
-        (void)raw_result(SYS_getcpu, &cpu, NULL, NULL);
-    return cpu;
-}
-
 void registration_child(void)
 {
     if (registration_process != 0)
         registration_process = raw_getpid();
 }
 
-#ifdef STOOK_INLINE_SECTIONS
-
-static __thread bool registration_asked __attribute__((tls_model("initial-exec")));
-
-static long registration_call(void *area, int flags)
-{
-    return raw_result(SYS_rseq, area, REGISTRATION_SIZE, flags, STOOK_RSEQ_SIG);
-}
-
 #ifdef __GLIBC__
-#define REGISTRATION_NONE "own registration: glibc before 2.35 has none"
-
 static bool registration_may_add(void)
 {
     return true;
 }
 #else
-#define REGISTRATION_NONE "own registration: the C library has none"
-
 static pthread_key_t registration_key;
 
 static void registration_end(void *area)
 {
-    (void)registration_call(area, REGISTRATION_END);
+    (void)raw_result(SYS_rseq, area, REGISTRATION_SIZE, REGISTRATION_END, STOOK_RSEQ_SIG);
 }
 
 static bool registration_may_add(void)
@@ -119,89 +98,57 @@ static bool registration_may_add(void)
 }
 #endif
 
-/* The kernel's answer; 0 where it was not asked. */
-static long registration_try(void)
+__attribute__((cold)) long registration_add(void)
 {
-    if (registration_asked || raw_getpid() != registration_process || !registration_may_add())
-        return 0;
-    registration_asked = true; /* before: a signal handler may come here, too */
-    return registration_call(&registration, 0);
-}
+    static __thread bool asked __attribute__((tls_model("initial-exec")));
 
-__attribute__((cold)) int registration_add(intptr_t offset)
-{
-    if (offset == registration_own())
-        (void)registration_try();
-    return registration_cpu(offset);
+    if (registration_process == 0 || asked || raw_getpid() != registration_process ||
+        !registration_may_add())
+        return 0;
+    asked = true; /* before: a signal handler may come here, too */
+    return raw_result(SYS_rseq, &registration, REGISTRATION_SIZE, 0, STOOK_RSEQ_SIG);
 }
 
 /*
- * Whether a variable at this offset has it in every thread, as those do that the loader placed at the start.  They
- * lie in one row from the thread pointer on, so all do up to one that is known to.
+ * The area by the name that librseq and TCMalloc give theirs, if it lies at this offset in every thread, as those do that
+ * the loader placed at the start: in one row from the thread pointer on, glibc's errno behind the program's.  Else the
+ * library's own.
  */
-static bool registration_is_fixed(intptr_t offset)
-{
-    intptr_t known[] = {registration_own(), registration_offset(&errno)};
-
-    for (unsigned i = 0; i < 2; i++)
-        if (known[i] < 0 ? offset < 0 && offset >= known[i] : offset > 0 && offset <= known[i])
-            return true;
-    return false;
-}
-
-/* The area by the name that librseq and TCMalloc give theirs; or the library's own. */
 static intptr_t registration_find_known(void)
 {
     const void *area = dlsym ? dlsym(NULL, "__rseq_abi") : NULL;
-    intptr_t offset = registration_offset(area);
+    intptr_t offset = registration_offset(area), last = registration_offset(&errno);
+    bool fixed = (offset < 0) == (last < 0) && labs(offset) <= labs(last);
 
-    return area && registration_is_fixed(offset) ? offset : registration_own();
+    return area && fixed ? offset : registration_own();
 }
 
 bool registration_find(intptr_t *offset, const char **why)
 {
-    bool has_symbols = &__rseq_offset && &__rseq_size;
-    long answer;
+    const char *refused = "this thread's registration with the C library is gone";
 
-    if (has_symbols && __rseq_size > 0) {
+    if (&__rseq_offset && &__rseq_size && __rseq_size > 0) {
         *offset = __rseq_offset;
-        *why = registration_cpu(*offset) >= 0
-                   ? "rseq and membarrier are there"
-                   : "this thread's registration with the C library is gone";
-        return registration_cpu(*offset) >= 0;
-    }
-    if (&rseq_register_current_thread) {
+        *why = "rseq and membarrier are there";
+    } else if (&rseq_register_current_thread) {
         *why = "librseq registers the threads, and the C library does not";
         return false;
+    } else {
+        registration_process = raw_getpid();
+        *offset = registration_own();
+        *why = &__rseq_size ? "own registration: the C library's is switched off"
+                            : "own registration: the C library has none";
+        refused = "the kernel has no rseq, or a sandbox forbids it";
+        if (registration_add() ==
+            -EINVAL) { /* this thread has one, and the program registers the others */
+            registration_process = 0;
+            *offset = registration_find_known();
+            *why = "the program's own registration, __rseq_abi";
+            refused = "the program has registered a struct rseq that it keeps to itself";
+        }
     }
-    registration_process = raw_getpid();
-    answer = registration_try();
-    *offset = answer == -EINVAL ? registration_find_known() : registration_own();
-    if (registration_cpu(*offset) < 0)
-        *why = answer == -EINVAL
-                   ? "the program has registered a struct rseq that it keeps to itself"
-                   : "the kernel has no rseq, or a sandbox forbids it";
-    else if (answer == -EINVAL)
-        *why = "the program's own registration, __rseq_abi";
-    else if (has_symbols)
-        *why = "own registration: the C library's is switched off";
-    else
-        *why = REGISTRATION_NONE;
-    return registration_cpu(*offset) >= 0;
-}
-
-#else /* without sections nothing is registered */
-
-int registration_add(intptr_t offset)
-{
-    return registration_cpu(offset);
-}
-
-bool registration_find(intptr_t *offset, const char **why)
-{
-    (void)offset;
-    (void)why;
+    if (registration_cpu(*offset) >= 0)
+        return true;
+    *why = refused;
     return false;
 }
-
-#endif

@@ -17,17 +17,11 @@ bool registration_find(intptr_t *offset, const char **why);
 /* Of the library's own area.  In locked mode it stays as it is: cpu_id -1. */
 intptr_t registration_own(void);
 
-/* A thread without a CPU number registers its area there, once, if that is the library's own.  Its CPU then. */
-int registration_add(intptr_t offset);
+/* Registers the library's own area for this thread, once, if it is what threads use; the kernel's answer, or 0. */
+long registration_add(void);
 
 /* In a child that fork() made: its threads may register. */
 void registration_child(void);
-
-/* The CPU as the C library's registration has it, or a negative number. */
-int registration_libc_cpu(void);
-
-/* The same; where it is negative, as the kernel says. */
-int registration_machine_cpu(void);
 
 /* The CPU in the area there; negative for threads that are not registered. */
 static inline __attribute__((always_inline)) int registration_cpu(intptr_t offset)

@@ -20,8 +20,8 @@ enum {
 
 const struct sheaf sheaf_none = {0};
 
-/* Locked mode: takes a slot by its lock word. */
-static inline struct sheaf *slot_try(struct slot *slot)
+/* Locked mode: a slot by its lock word, and its main sheaf. */
+static inline struct sheaf *slot_lock(struct slot *slot)
 {
     uint8_t open = 0;
 
@@ -31,50 +31,45 @@ static inline struct sheaf *slot_try(struct slot *slot)
     return slot->held ? slot->held : SHEAF_NONE;
 }
 
-/* The slot of this thread's CPU, if that is in use: its main sheaf, or NULL, and the thread asks anew which CPU it is. */
-static inline struct sheaf *slot_lock(uintptr_t offset, struct slot **slot)
+/* The slot of the CPU that this thread keeps; NULL: it is taken, or the CPU is not in use. */
+static inline struct sheaf *slot_lock_kept(uintptr_t offset, struct slot **slot)
 {
     int cpu = percpu_cpu();
-    bool used = cpu >= 0 && percpu_use_of((unsigned)cpu) == PERCPU_USED;
-    struct sheaf *main = NULL;
 
     *slot = percpu_slot_at(cpu, offset);
-    if (used)
-        main = slot_try(*slot);
-    if (!main)
-        percpu_kept = -1;
-    return main;
+    return cpu >= 0 && percpu_use_of((unsigned)cpu) == PERCPU_USED ? slot_lock(*slot) : NULL;
 }
 
-/* Several nodes: what comes next, a refill or a flush, goes by the node that the thread is on by now. */
-static inline void slot_unlock(struct slot *slot, uint32_t moved)
+/*
+ * Behind slot_lock_kept().  The thread asks anew which CPU it is on if it found the slot taken.  Of several nodes also if
+ * nothing moved: what comes next, a refill or a flush, goes by the node that it is on by now.
+ */
+static inline void slot_unlock_kept(struct slot *slot, const struct sheaf *main, uint32_t moved)
 {
-    atomic_store_explicit(&slot->lock, 0, memory_order_release);
-    if (moved == 0 && topology.nodes > 1)
+    if (main)
+        atomic_store_explicit(&slot->lock, 0, memory_order_release);
+    if (!main || (moved == 0 && topology.nodes > 1))
         percpu_kept = -1;
 }
 
 static uint32_t slot_pop_locked(uintptr_t offset, void **objects, uint32_t want)
 {
     struct slot *slot;
-    struct sheaf *m = slot_lock(offset, &slot);
+    struct sheaf *m = slot_lock_kept(offset, &slot);
     uint32_t taken = m ? sheaf_take(m, objects, want) : 0;
 
-    if (m)
-        slot_unlock(slot, taken);
+    slot_unlock_kept(slot, m, taken);
     return taken;
 }
 
 static uint32_t slot_push_locked(uintptr_t offset, void *const *objects, uint32_t have)
 {
     struct slot *slot;
-    struct sheaf *m = slot_lock(offset, &slot);
+    struct sheaf *m = slot_lock_kept(offset, &slot);
     uint32_t k = 0;
 
-    if (!m)
-        return 0;
     /* A single one that repeats stays outside: sheaf/slot_free.c checks it, and reports it. */
-    if (m->size < m->capacity && (have > 1 || !sheaf_repeats(m, objects[0], 2))) {
+    if (m && m->size < m->capacity && (have > 1 || !sheaf_repeats(m, objects[0], 2))) {
         if (have > m->capacity - m->size)
             have = m->capacity - m->size;
         for (; k < have && objects[k]; k++)
@@ -82,7 +77,7 @@ static uint32_t slot_push_locked(uintptr_t offset, void *const *objects, uint32_
         k = k == have ? k : 0; /* one of them is NULL */
         m->size += k;
     }
-    slot_unlock(slot, k);
+    slot_unlock_kept(slot, m, k);
     return k;
 }
 
@@ -139,7 +134,7 @@ static struct sheaf *slot_close_on(unsigned cpu, struct slot *slot)
     void *begin;
 
     if (!percpu.rseq)
-        held = slot_try(slot);
+        held = slot_lock(slot);
     else if (rseq_close(slot, percpu.rseq_offset, (int)cpu, SLOT_CLOSED, &begin) == RSEQ_DONE)
         held = slot_measure(slot, slot_main(begin));
     /* Full: either percpu_change_use() comes before this look, or its caller finds the slot closed. */
@@ -204,10 +199,9 @@ void slot_reopen(struct slot *slot)
 struct sheaf *slot_take(struct slot *slot, bool whole)
 {
     void **begin = atomic_load_explicit(&slot->begin, memory_order_relaxed);
-    uint8_t open = 0;
 
     if (!percpu.rseq)
-        return slot_try(slot);
+        return slot_lock(slot);
     do {
         if (begin == SLOT_CLOSED)
             return NULL;
