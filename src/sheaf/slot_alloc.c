@@ -153,32 +153,15 @@ static void slot_refilled(const struct slot_call *call, uint32_t taken, uint32_t
     stat_add(call->cache, STAT_alloc_slowpath, got);
 }
 
-/* The last objects of a call come with those of a refill, which *sheaf, or another one in its place, has then. */
-static uint32_t slot_refill_main(struct slot_call *call, struct sheaf **sheaf, void **objects,
-                                 uint32_t n)
-{
-    struct sheaf *full = *sheaf = slot_container(call, *sheaf);
-    uint32_t fill = call->fill, taken;
-
-    if (!full)
-        return 0;
-    if (fill > sheaf_room(full))
-        fill = sheaf_room(full);
-    if (n > fill)
-        n = fill;
-    taken = node_take_near(call->cache, call->node, full->object, n, fill, call->nospin);
-    full->size = taken;
-    n = sheaf_take(full, objects, n);
-    slot_refilled(call, taken, n);
-    return n;
-}
-
-/* Objects for a slot without objects: of the barn, else of the slabs.  Consumes `sheaf`, an empty one or NULL. */
+/*
+ * Objects for a slot without objects: of the barn, else of the slabs.  The last ones come with those of a refill, in a sheaf
+ * that becomes main: `sheaf`, which is empty or NULL, or another one in its place.
+ */
 static uint32_t slot_refill(struct slot_call *call, struct sheaf *sheaf, void **objects, uint32_t n)
 {
     struct stook_cache *cache = call->cache;
     uint32_t got = slot_refill_barn(call, &sheaf, objects, n);
-    uint32_t whole = (n - got) / cache->layout.objects * cache->layout.objects, more;
+    uint32_t whole = (n - got) / cache->layout.objects * cache->layout.objects, fill, more;
 
     slot_tally(call, got);
     if (whole > 0) { /* slabs that are consumed whole go through no sheaf */
@@ -187,7 +170,16 @@ static uint32_t slot_refill(struct slot_call *call, struct sheaf *sheaf, void **
         got += more;
     }
     if (got < n)
-        got += slot_refill_main(call, &sheaf, objects + got, n - got);
+        sheaf = slot_container(call, sheaf);
+    if (got < n && sheaf) {
+        fill = call->fill < sheaf_room(sheaf) ? call->fill : sheaf_room(sheaf);
+        more = n - got < fill ? n - got : fill;
+        fill = node_take_near(cache, call->node, sheaf->object, more, fill, call->nospin);
+        sheaf->size = fill;
+        more = sheaf_take(sheaf, objects + got, more);
+        slot_refilled(call, fill, more);
+        got += more;
+    }
     /* It is kept where nothing was got: a failure gives no memory back that others find. */
     if (sheaf && (sheaf->size > 0 || got == 0))
         slot_install(call, sheaf);

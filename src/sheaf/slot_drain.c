@@ -234,13 +234,12 @@ static __attribute__((cold)) unsigned slot_give_up(struct slot *slot)
 
 void slot_take_all(void)
 {
-    for (unsigned pass = 0; slot_each(slot_take_for_fork) > 0; pass++) {
-        if (pass == SLOT_FORK_PASSES) {
-            atomic_fetch_add_explicit(&slot_lost, slot_each(slot_give_up), memory_order_relaxed);
-            break;
-        }
-        lock_pause(pass);
-    }
+    unsigned pass = 0;
+
+    while (slot_each(slot_take_for_fork) > 0 && pass < SLOT_FORK_PASSES)
+        lock_pause(pass++);
+    if (pass == SLOT_FORK_PASSES)
+        atomic_fetch_add_explicit(&slot_lost, slot_each(slot_give_up), memory_order_relaxed);
 }
 
 /* Not taken where an atfork handler of the program's made a cache meanwhile, or was the first on a CPU; or it is

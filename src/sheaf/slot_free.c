@@ -157,7 +157,6 @@ enum turn {
     TURN_GAPS,    /* … and perhaps not all entries are objects: a section takes no NULL */
     TURN_SLABS,   /* there is no room: the rest goes to the slabs */
     TURN_SHEAVES, /* so many objects that they fill sheaves of their own */
-    TURN_FREE,    /* the first object was free already, which was reported */
 };
 
 /*
@@ -186,7 +185,7 @@ static enum turn slot_make_room(struct slot_call *call, struct sheaf *full,
 }
 
 /* Main was found full, or changed meanwhile: closes the slot, and makes room in it.  The table above. */
-static enum turn slot_free_turn(struct slot_call *call, void *const *objects, uint32_t n)
+static enum turn slot_free_turn(struct slot_call *call, void **objects, uint32_t n)
 {
     struct stook_cache *cache = call->cache;
     struct slot *slot;
@@ -201,7 +200,8 @@ static enum turn slot_free_turn(struct slot_call *call, void *const *objects, ui
     if (__builtin_expect(sheaf_repeats(main, objects[0], SLOT_SMALL), 0)) {
         slot_open(slot, main);
         wrong_free(cache, objects[0], DEBUG_DOUBLE_FREE);
-        return TURN_FREE;
+        objects[0] = NULL;
+        return TURN_GAPS;
     }
     if (main->size < main->capacity) {
         slot_open(slot, main);
@@ -265,9 +265,7 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
         enum turn found = slot_free_turn(&call, objects + put, n - put);
         if (found == TURN_SLABS)
             break;
-        if (found == TURN_FREE)
-            objects[put] = objects[--n];
-        else if (found != TURN_ROOM)
+        if (found != TURN_ROOM)
             n = put + slot_strip(objects + put, n - put);
         if (found == TURN_SHEAVES)
             put += slot_free_sheaves(&call, objects + put, n - put);
@@ -276,8 +274,7 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
         slot_tally(&call, put - before);
     }
     if (put < n) {
-        if (stat_rows(cache)) /* which counts objects, not entries */
-            n = put + slot_strip(objects + put, n - put);
+        n = put + slot_strip(objects + put, n - put); /* objects are counted, not entries */
         stat_add(cache, STAT_free_slowpath, n - put);
         node_put(cache, objects + put, n - put, nospin);
     }
