@@ -21,15 +21,17 @@
 void barn_init(struct barn *barn, unsigned full_limit);
 
 /*
- * A full sheaf of the node's barn, else of its home's, where sheaves of a memoryless node's objects come; or NULL.  *empty (may be NULL) is taken in exchange and then set to NULL, unless its
- * capacity is no longer the cache's: barn_put_empty() frees such a one.
+ * A full sheaf, or NULL.  If the node's barn has none, its home's is asked: sheaves of a memoryless node's objects come
+ * there.  *empty (may be NULL) is taken in exchange and then set to NULL.  If its capacity is no longer the cache's, it
+ * stays with the caller, and barn_put_empty() frees it.
  */
 struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,
                             bool nospin);
 
 /*
- * Takes a full sheaf in, if it may.  False: it is refused, and still the caller's.  *empty, when not NULL
- * itself, gets an empty sheaf or NULL.
+ * Takes a full sheaf in, if it may.  False: it is refused, and still the caller's.  The barn refuses a sheaf that is
+ * larger than new ones; if barn_refuses(), it does so without the lock.  *empty, when not NULL itself, gets an empty
+ * sheaf or NULL.
  */
 bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
                    struct sheaf **empty, bool nospin);

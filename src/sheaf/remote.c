@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * remote.c - sorts a full sheaf by the objects' nodes, and sends each node's objects to that node's barn.
+ * remote.c - objects that are freed far from their node, on machines with several (called by slot_free.c).
+ *
+ * The fast path does not check the node of an object.  A full sheaf is sorted when it leaves the CPU.  A
+ * sheaf with objects of one other node goes to that node's barn unchanged.  From a mixed sheaf, objects of
+ * other homes move to the slot's remote sheaves, one a node; each goes to its owner's barn when it is full.
+ * So a producer on one node and a consumer on another recycle sheaves and touch no slab.
  */
-#include "sheaf/remote.h"
-
 #include "os/topology.h"
 #include "sheaf/barn.h"
+#include "sheaf/slot_steps.h"
 #include "slab/node.h"
 
 struct sheaf *remote_send(const struct slot_call *call, struct sheaf *sheaf)

@@ -12,7 +12,7 @@
  *   empty                full           any        they change places
  *   empty                empty, none    has some   slot_refill_barn(): a full sheaf becomes main, the empty one goes to the barn
  *   empty, more to come  empty, none    has none   slot_refill(): whole slabs go past the slot
- *   empty                empty, none    has none   slot_refill_main(): slabs' objects fill a sheaf, which becomes main
+ *   empty                empty, none    has none   slot_refill(): slabs' objects fill a sheaf, which becomes main
  *   empty                empty, none    no memory  slot_alloc_direct() fails, and the caller reclaims (cache/)
  *
  * After the first two and the fourth a section pops.

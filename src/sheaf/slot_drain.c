@@ -78,8 +78,10 @@ static bool slot_take_waiting(struct slot *slot, bool alone)
     return taken;
 }
 
-/* No array of the slots that were taken: this is within malloc_trim(), which may be called on a small stack.  `fill` is
- * this thread's meanwhile, and leads from each to the next one's cache. */
+/*
+ * No array of the slots that were taken: this is within malloc_trim(), which may be called on a small stack.  Until it
+ * opens a slot, this thread owns its `fill`: there it stores the index of the cache whose slot it took before.
+ */
 bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone)
 {
     struct sheaf *chain = NULL;

@@ -16,7 +16,8 @@
  *         slot_send()             to the barn of its objects' node, for an empty sheaf
  *           of several nodes      each object to its node's sheaf, and these to their barns (remote.c)
  *           refused               some of its objects to their slabs; it comes back, with room
- *         no memory for a sheaf   slot_empty_main(): main's objects go to their slabs
+ *         slot_install()          what came back, or a new one, becomes main, and main the spare
+ *         no memory for a sheaf   slot_trim(): main's objects go to their slabs
  *       a bulk free               slot_free_sheaves(): whole sheaves to the barn, past the slot
  *     no room after SLOT_TURNS    to its slab
  *   node_put() (slab/)            each object is checked; the slab's list, the node's lists, the arena
@@ -27,15 +28,16 @@
  *   closed                   any      any      the objects go to their slabs
  *   has the object on top    any      any      it is free already: reported
  *   empty, part              any      any      opened: it is another CPU's slot by now, or others were here
- *   beyond its capacity      any      any      the surplus of the last refill goes to its slabs
- *   full, of a capacity      any      any      main goes to its slabs, and the sheaf away; spare becomes main
- *     that the cache had
+ *   beyond its capacity      any      any      slot_trim(): the surplus of the last refill goes to its slabs
+ *   full, SLOT_SMALL         none     refuse   slot_trim(): its objects go to their slabs, and it stays where it is
  *   full                     empty    any      they change places
  *   full, more to come       any      any      opened: a sheaf's worth and more goes past the slot
- *   full, SLOT_SMALL         none     refuse   its objects go to their slabs, and it stays where it is
- *   full                     none     decline  main leaves (slot_make_room())
- *   full                     none     take     main becomes the spare, an empty sheaf main
+ *   none, without memory     none     any      the objects go to their slabs, SLOT_PATIENCE times
+ *   full                     none     decline  main leaves
+ *   full                     none     take     an empty sheaf becomes main, main the spare
  *   full                     full     any      the spare leaves, and main becomes the spare; if the barns decline, main is next
+ *
+ * A sheaf of a capacity that the cache had does not come back: its objects go to their slabs where it leaves.
  *
  * A barn that refuses a sheaf is asked again when as many objects as the sheaf held have gone to slabs.  Until then
  * (slot.refused) each free that finds no room flushes one step of a sheaf.
@@ -45,7 +47,6 @@
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/order.h"
-#include "sheaf/remote.h"
 #include "sheaf/slot_steps.h"
 #include "slab/node.h"
 #include "slab/slab.h"

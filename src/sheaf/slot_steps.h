@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slot_steps.h - common steps of the slow halves of alloc (slot_alloc.c) and of free (slot_free.c, remote.c); no
- * other file includes it.
+ * slot_steps.h - common steps of the slow halves of alloc (slot_alloc.c) and of free (slot_free.c, remote.c).
+ * Drains and counts (slot_drain.c) take slot_real() from it; no other file includes it.
  */
 #ifndef STOOK_SHEAF_SLOT_STEPS_H
 #define STOOK_SHEAF_SLOT_STEPS_H
@@ -40,10 +40,16 @@ static inline struct sheaf *slot_real(struct sheaf *main)
 }
 
 /*
- * A sheaf of this call becomes main if main is still what it was: empty for an allocation, full for a free.  What
- * main was, else the sheaf, becomes the spare, if there is none and it is full or empty; or it goes to the barn.
+ * A sheaf of this call becomes main if main is still as the call found it: empty for an allocation, full for a free.
+ * The old main, or the sheaf if it is not needed, becomes the spare, if there is none and it is full or empty.  Else it
+ * goes to the barn.
  */
 void slot_install(const struct slot_call *call, struct sheaf *sheaf);
+
+/* remote.c.  A sheaf of one other node's objects goes to its owner's barn, or is flushed: an empty one, or NULL. */
+struct sheaf *remote_send(const struct slot_call *call, struct sheaf *sheaf);
+/* The sheaf, without its objects of other nodes: they are in the slot's remote sheaves. */
+struct sheaf *remote_sort(const struct slot_call *call, struct sheaf *sheaf);
 
 /* n objects of the call were moved: fast, or slow if slabs were touched for them. */
 static inline void slot_tally(struct slot_call *call, uint32_t n)
