@@ -96,8 +96,6 @@ static struct sheaf *prefilled_find(struct stook_cache *cache, unsigned node, bo
     stat_add(cache, sheaf ? STAT_sheaf_prefill_fast : STAT_sheaf_prefill_slow, 1);
     if (!sheaf)
         sheaf = barn_get_full(cache, node, &none, nospin);
-    if (!sheaf && topology.home_of_node[node] != node)
-        sheaf = barn_get_full(cache, topology.home_of_node[node], &none, nospin);
     if (!sheaf)
         sheaf = barn_make_empty(cache, node, nospin);
     if (sheaf)

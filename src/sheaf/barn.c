@@ -349,8 +349,9 @@ static void barn_cut_list(struct stook_cache *cache, struct barn *barn, struct s
 }
 
 /* Under the lock, which is dropped: the barn keeps so many full and empty ones, and the others go. */
-LOCK_UNCHECKED static void barn_cut(struct stook_cache *cache, struct barn *barn, uint32_t full,
-                                    uint32_t empty)
+static void barn_cut(struct stook_cache *cache, struct barn *barn, uint32_t full, uint32_t empty)
+    LOCK_DROPS(barn->lock);
+static void barn_cut(struct stook_cache *cache, struct barn *barn, uint32_t full, uint32_t empty)
 {
     struct sheaf *chain = NULL;
 
