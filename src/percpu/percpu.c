@@ -128,7 +128,7 @@ void percpu_init(void)
 
 int percpu_cpu_machine(void)
 {
-    int cpu = registration_cpu(percpu.rseq_offset);
+    int cpu = percpu.rseq ? registration_cpu(percpu.rseq_offset) : registration_libc_cpu();
 
     if (cpu < 0)
         (void)raw_result(SYS_getcpu, &cpu, NULL, NULL);

@@ -117,7 +117,8 @@ void percpu_slot_init(unsigned index);
  */
 extern __thread int percpu_kept __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-/* The CPU now, as the thread's struct rseq has it, else the kernel.  Of a simulated machine: what the thread states. */
+/* The CPU now, as the thread's struct rseq or the C library's has it, else the kernel.  Of a simulated machine: what the
+ * thread states. */
 int percpu_cpu_asked(void);
 /* The same, but of a simulated machine, too, the machine's. */
 int percpu_cpu_machine(void);
