@@ -72,6 +72,15 @@ int registration_libc_cpu(void)
     return &__rseq_offset && &__rseq_size && __rseq_size > 0 ? registration_cpu(__rseq_offset) : -1;
 }
 
+int registration_machine_cpu(void)
+{
+    int cpu = registration_libc_cpu();
+
+    if (cpu < 0)
+        (void)raw_result(SYS_getcpu, &cpu, NULL, NULL);
+    return cpu;
+}
+
 void registration_child(void)
 {
     if (registration_process != 0)
@@ -115,9 +124,9 @@ __attribute__((cold)) long registration_add(void)
 }
 
 /*
- * The area by the name that librseq and TCMalloc give theirs, if it lies at this offset in every thread, as those do that
- * the loader placed at the start: in one row from the thread pointer on, glibc's errno behind the program's.  Else the
- * library's own.
+ * The area by the name that librseq and TCMalloc give theirs, if it has one offset in all threads; else the library's own.
+ * Variables that the loader placed at the start have one.  They lie in a row from the thread pointer on, glibc's errno
+ * behind the program's.
  */
 static intptr_t registration_find_known(void)
 {

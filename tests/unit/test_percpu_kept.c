@@ -88,14 +88,14 @@ TEST(test_asked_where_the_cpu_is_left)
     void *object;
 
     keep();
-    percpu_leave(fixture_cpu[0]);
+    percpu_change_use(fixture_cpu[0], PERCPU_USED, PERCPU_LEFT);
     assert_false(slot_push(offset, token(5)));
     assert_int_equal(percpu_cpu(), (int)fixture_cpu[1]);
     assert_int_equal(percpu_use_of(fixture_cpu[0]), PERCPU_LEFT);
     percpu_kept = (int)fixture_cpu[0];
     assert_false(slot_pop(offset, &object));
     assert_int_equal(percpu_cpu(), (int)fixture_cpu[1]);
-    percpu_stay(fixture_cpu[0]);
+    percpu_change_use(fixture_cpu[0], PERCPU_LEFT, PERCPU_USED);
     assert_int_equal(slot_taken(slot_of(0))->size, 4);
 }
 
