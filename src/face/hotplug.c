@@ -135,7 +135,7 @@ static bool hotplug_drain_cpu(unsigned cpu)
     bool done;
 
     pin_begin(&pin, hotplug.cache);
-    percpu_leave(cpu);
+    percpu_change_use(cpu, PERCPU_USED, PERCPU_LEFT);
     lock_take(&cache_list.lock, LOCK_CACHES);
     for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
         struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
@@ -152,7 +152,7 @@ static bool hotplug_drain_cpu(unsigned cpu)
     pin_end(&pin);
     done &= hotplug_each(false, hotplug_drain_slot, cpu);
     if (!done)
-        percpu_stay(cpu); /* for the next time */
+        percpu_change_use(cpu, PERCPU_LEFT, PERCPU_USED); /* for the next time */
     return done;
 }
 

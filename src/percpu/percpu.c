@@ -126,15 +126,6 @@ void percpu_init(void)
     percpu_slot_init(0); /* no cache's: what is in no slab falls into the slow path */
 }
 
-int percpu_cpu_machine(void)
-{
-    int cpu = registration_cpu(percpu.rseq_offset);
-
-    if (cpu < 0)
-        (void)raw_result(SYS_getcpu, &cpu, NULL, NULL);
-    return cpu;
-}
-
 __attribute__((cold)) int percpu_cpu_odd(int cpu)
 {
     if (cpu < 0 && percpu.rseq) {
@@ -171,8 +162,7 @@ bool percpu_use(unsigned cpu, bool nospin)
     return true;
 }
 
-static __attribute__((cold)) void percpu_change_use(unsigned cpu, enum percpu_use from,
-                                                    enum percpu_use to)
+__attribute__((cold)) void percpu_change_use(unsigned cpu, enum percpu_use from, enum percpu_use to)
 {
     uint8_t expected = (uint8_t)from;
 
@@ -181,16 +171,6 @@ static __attribute__((cold)) void percpu_change_use(unsigned cpu, enum percpu_us
      * CPU left, or the thread that takes the slot finds it closed. */
     atomic_compare_exchange_strong(&percpu.used[cpu], &expected, (uint8_t)to);
     lock_drop(&percpu.lock, LOCK_PERCPU);
-}
-
-__attribute__((cold)) void percpu_leave(unsigned cpu)
-{
-    percpu_change_use(cpu, PERCPU_USED, PERCPU_LEFT);
-}
-
-__attribute__((cold)) void percpu_stay(unsigned cpu)
-{
-    percpu_change_use(cpu, PERCPU_LEFT, PERCPU_USED);
 }
 
 bool percpu_may_fence(unsigned cpu)

@@ -117,10 +117,8 @@ void percpu_slot_init(unsigned index);
  */
 extern __thread int percpu_kept __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-/* The CPU now, as the thread's struct rseq has it, else the kernel.  Of a simulated machine: what the thread states. */
+/* The CPU now: what the C library says, else the kernel.  Of a simulated machine: what the thread states. */
 int percpu_cpu_asked(void);
-/* The same, but of a simulated machine, too, the machine's. */
-int percpu_cpu_machine(void);
 
 /* The same of a number that is no CPU's with areas. */
 int percpu_cpu_odd(int cpu);
@@ -161,11 +159,10 @@ static inline struct slot *percpu_slot(unsigned cpu, uintptr_t offset)
 }
 
 /*
- * percpu_leave(): no thread may run on the CPU any more, and its sheaves are about to be taken.  A thread that
- * closes a slot there afterwards makes it a used CPU again.  percpu_stay(): not all of them could be taken.
+ * From USED to LEFT: no thread may run on the CPU any more, and its sheaves are about to be taken.  A thread that closes a
+ * slot there afterwards makes it a used CPU again.  And back: not all of them could be taken.
  */
-void percpu_leave(unsigned cpu);
-void percpu_stay(unsigned cpu);
+void percpu_change_use(unsigned cpu, enum percpu_use from, enum percpu_use to);
 
 /* A CPU on which a slot is about to be closed, for the first time or since it was left: under the lock, so
  * not beside a fork.  False: `nospin` forbids to wait, or it is offline (in a simulated machine). */

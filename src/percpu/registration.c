@@ -67,6 +67,20 @@ intptr_t registration_own(void)
     return registration_offset(&registration);
 }
 
+int registration_libc_cpu(void)
+{
+    return &__rseq_offset && &__rseq_size && __rseq_size > 0 ? registration_cpu(__rseq_offset) : -1;
+}
+
+int registration_machine_cpu(void)
+{
+    int cpu = registration_libc_cpu();
+
+    if (cpu < 0)
+        (void)raw_result(SYS_getcpu, &cpu, NULL, NULL);
+    return cpu;
+}
+
 void registration_child(void)
 {
     if (registration_process != 0)
@@ -110,9 +124,9 @@ __attribute__((cold)) long registration_add(void)
 }
 
 /*
- * The area by the name that librseq and TCMalloc give theirs, if it lies at this offset in every thread, as those do that
- * the loader placed at the start: in one row from the thread pointer on, glibc's errno behind the program's.  Else the
- * library's own.
+ * The area by the name that librseq and TCMalloc give theirs, if it has one offset in all threads; else the library's own.
+ * Variables that the loader placed at the start have one.  They lie in a row from the thread pointer on, glibc's errno
+ * behind the program's.
  */
 static intptr_t registration_find_known(void)
 {
@@ -125,30 +139,30 @@ static intptr_t registration_find_known(void)
 
 bool registration_find(intptr_t *offset, const char **why)
 {
-    const char *refused = "this thread's registration with the C library is gone";
+    bool refused;
 
-    if (&__rseq_offset && &__rseq_size && __rseq_size > 0) {
+    if (registration_libc_cpu() >= 0) {
         *offset = __rseq_offset;
         *why = "rseq and membarrier are there";
-    } else if (&rseq_register_current_thread) {
+        return true;
+    }
+    if (&rseq_register_current_thread) {
         *why = "librseq registers the threads, and the C library does not";
         return false;
-    } else {
-        registration_process = raw_getpid();
-        *offset = registration_own();
-        *why = &__rseq_size ? "own registration: the C library's is switched off"
-                            : "own registration: the C library has none";
-        refused = "the kernel has no rseq, or a sandbox forbids it";
-        if (registration_add() ==
-            -EINVAL) { /* this thread has one, and the program registers the others */
-            registration_process = 0;
-            *offset = registration_find_known();
-            *why = "the program's own registration, __rseq_abi";
-            refused = "the program has registered a struct rseq that it keeps to itself";
-        }
+    }
+    *offset = registration_own();
+    *why = &__rseq_size ? "own registration: the C library's is switched off"
+                        : "own registration: the C library has none";
+    registration_process = raw_getpid();
+    refused = registration_add() == -EINVAL;
+    if (refused) { /* this thread has one: the program registers the threads */
+        registration_process = 0;
+        *offset = registration_find_known();
+        *why = "the program's own registration, __rseq_abi";
     }
     if (registration_cpu(*offset) >= 0)
         return true;
-    *why = refused;
+    *why = refused ? "the program has registered a struct rseq that it keeps to itself"
+                   : "the kernel has no rseq, or a sandbox forbids it";
     return false;
 }

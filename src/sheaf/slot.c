@@ -41,8 +41,8 @@ static inline struct sheaf *slot_lock_kept(uintptr_t offset, struct slot **slot)
 }
 
 /*
- * Behind slot_lock_kept().  The thread asks anew which CPU it is on if it found the slot taken.  Of several nodes also if
- * nothing moved: what comes next, a refill or a flush, goes by the node that it is on by now.
+ * Behind slot_lock_kept().  The thread asks anew which CPU it is on if it found the slot taken.  On a machine with several
+ * nodes it also asks if nothing moved: a refill or a flush comes next, which goes by the thread's node.
  */
 static inline void slot_unlock_kept(struct slot *slot, const struct sheaf *main, uint32_t moved)
 {

@@ -143,7 +143,7 @@ int percpu_cpu_asked(void)
     unsigned cpu = sim_stated - 1;
 
     if (!topology.simulated)
-        return percpu_cpu_machine();
+        return registration_machine_cpu();
     return (int)(topology_is_online(&topology, cpu) ? cpu : sim_deal());
 }
 
