@@ -52,8 +52,9 @@ struct slot {
     struct sheaf *held;   /* rseq: main while taken (fork); locked: main, NULL for none */
     struct sheaf *remote; /* one a node: objects of other homes */
     uint16_t fill;        /* objects the last refill brought */
-    uint16_t refused;     /* objects to go to slabs before a barn is asked again (slot_free.c) */
-    uint8_t wary;         /* refills to come that stay within the capacity */
+    uint16_t
+        refused; /* objects to go to slabs before a barn, or without a main memory, is asked for again */
+    uint8_t wary; /* refills to come that stay within the capacity */
     /* Atomic. */
     _Atomic uint8_t
         forking;          /* of slot_take_all(): written by the forking thread, under percpu.lock */

@@ -66,10 +66,8 @@ static uint32_t slot_alloc_direct(struct slot_call *call, void **objects, uint32
     uint32_t got = 0, more = 0;
 
     call->touches = slab_counts.touches;
-    if (cache_capacity(cache))
-        while (got < n &&
-               (objects[got] = barn_take_object(cache, call->node, call->nospin)) != NULL)
-            got++;
+    while (got < n && (objects[got] = barn_take_object(cache, call->node, call->nospin)) != NULL)
+        got++;
     slot_tally(call, got);
     if (got < n)
         more = node_take_near(cache, call->node, objects + got, n - got, n - got, call->nospin);
