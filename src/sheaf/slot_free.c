@@ -58,8 +58,7 @@
 enum {
     SLOT_WARY = 32,  /* refills within the capacity after one that was not used */
     SLOT_SMALL = 16, /* objects of a sheaf that is emptied where it is; of one step of a surplus */
-    SLOT_PATIENCE =
-        64, /* frees without a sheaf, for want of memory, before it is asked for again */
+    SLOT_PATIENCE = 64, /* frees without a sheaf until memory is asked for one again */
 };
 
 /*
