@@ -305,8 +305,9 @@ void class_make(void)
     stook_private_view(&view);
     fast.slots = (uintptr_t)view.areas;
     fast.rseq_offset = view.rseq_offset;
-    fast.pop = view.pop;
-    fast.push = view.push;
+    /* Other threads read these two before they find out that malloc has started. */
+    __atomic_store_n(&fast.pop, view.pop, __ATOMIC_RELEASE);
+    __atomic_store_n(&fast.push, view.push, __ATOMIC_RELEASE);
     fast.base = view.base;
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
     fast.key = view.key;
@@ -399,7 +400,7 @@ static void *class_small(size_t size, const void *from)
 /* What the callers tried by a section, in locked mode by the slot's lock.  False in rseq mode. */
 static inline bool class_locked(enum fast_table table, size_t size, void **object)
 {
-    return fast.pop && fast_alloc_by(fast.pop, table, size, object);
+    return FAST_TESTED(pop) && fast_alloc_by(FAST_TESTED(pop), table, size, object);
 }
 
 /*
@@ -479,7 +480,8 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
     bool start;
     size_t size;
 
-    if ((fast.push && fast_free_by(fast.push, object)) || !object || !start_malloc())
+    if ((FAST_TESTED(push) && fast_free_by(FAST_TESTED(push), object)) || !object ||
+        !start_malloc())
         return;
     cache = stook_private_cache_of(object, &size, &start);
     if (cache && start) {
