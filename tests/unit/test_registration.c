@@ -499,6 +499,10 @@ static void *start_known(void *arg)
 
     MUST(area_call(0));
     known = area;
+#ifndef __GLIBC__ /* musl's errno does not say where the program's variables end */
+    start(false, "keeps to itself");
+    return arg;
+#endif
     start(true, "__rseq_abi");
     MUST(percpu.rseq_offset == area - (char *)__builtin_thread_pointer());
     slot_goes(true);
