@@ -35,7 +35,7 @@
  *   none, without memory     none     any      the objects go to their slabs, SLOT_PATIENCE times
  *   full                     none     decline  main leaves
  *   full                     none     take     an empty sheaf becomes main, main the spare
- *   full                     full     any      the spare leaves, and main becomes the spare; if the barns decline, main is next
+ *   full                     full     any      the spare leaves, and main becomes the spare; if the barns decline, main stays alone
  *
  * A sheaf of a capacity that the cache had does not come back: its objects go to their slabs where it leaves.
  *
@@ -169,8 +169,9 @@ static enum turn slot_make_room(struct slot_call *call, struct sheaf *full,
     struct stook_cache *cache = call->cache;
     struct sheaf *room = full ? slot_send(call, full) : NULL;
 
-    if (room && room->size == 0 && call->decline && main) {
-        barn_put_empty(cache, call->node, room, call->nospin); /* main is next, alone */
+    if (room && call->decline && main) { /* main is next, alone */
+        sheaf_flush(cache, room, call->nospin);
+        barn_put_empty(cache, call->node, room, call->nospin);
         return TURN_ROOM;
     }
     if (!room && (room = barn_make_empty(cache, call->node, call->nospin)) != NULL)
