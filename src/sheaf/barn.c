@@ -201,7 +201,7 @@ bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
     STOOK_ASSERT(full->size > 0);
     if (empty)
         *empty = NULL;
-    if (full->capacity > cache_capacity(cache) || barn_refuses(cache, node) ||
+    if (full->capacity > cache_capacity(cache) || barn_refuses(cache, node, nospin) ||
         !barn_lock(cache, barn, node, nospin))
         return false;
     room = barn->nr_full < barn->full_limit;
@@ -248,6 +248,19 @@ void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
         sheaf_flush(cache, full, nospin);
         barn_put_empty(cache, node, full, nospin);
     }
+}
+
+bool barn_refuses(struct stook_cache *cache, unsigned node, bool nospin)
+{
+    struct barn *barn = barn_of(cache, node);
+    uint32_t bounced = __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED);
+
+    if (barn_declines(cache, node) && cache->flags & STOOK_CACHE_ADAPTIVE) {
+        barn_set(&barn->bounced,
+                 bounced + (bounced < UINT32_MAX)); /* of two at one time, one counts */
+        barn_end(nospin);
+    }
+    return barn_declines(cache, node) && (cache->flags & STOOK_CACHE_ADAPTIVE || bounced > 0);
 }
 
 struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin)

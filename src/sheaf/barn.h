@@ -40,6 +40,11 @@ bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
  * sheaf refused: so the barn follows its limit in small steps.
  */
 void barn_shed(struct stook_cache *cache, unsigned node, bool nospin);
+/*
+ * Racy: it keeps no sheaves, and would refuse this one; an adaptive cache counts that.  So a cache whose sheaves are
+ * small, and all go to slabs, does not take the lock for each.
+ */
+bool barn_refuses(struct stook_cache *cache, unsigned node, bool nospin);
 struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin);
 /* The same, or a new one; NULL without memory. */
 struct sheaf *barn_make_empty(struct stook_cache *cache, unsigned node, bool nospin);
@@ -72,16 +77,6 @@ static inline bool barn_accepts(const struct stook_cache *cache, unsigned node)
 
     return __atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) <
            __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED);
-}
-
-/*
- * As racy: it keeps no sheaves, would refuse this one, and has nothing to learn from that.  An adaptive cache's counts
- * them.  So a cache whose sheaves are small, and all go to slabs, does not take the lock for each.
- */
-static inline bool barn_refuses(const struct stook_cache *cache, unsigned node)
-{
-    return barn_declines(cache, node) && !(cache->flags & STOOK_CACHE_ADAPTIVE) &&
-           __atomic_load_n(&cache->nodes[node].barn.bounced, __ATOMIC_RELAXED) > 0;
 }
 
 #endif

@@ -212,11 +212,12 @@ static enum turn slot_free_turn(struct slot_call *call, void **objects, uint32_t
     surplus = main->size - main->capacity;
     /* One section takes the objects of a small sheaf, where its way out of the slot and back takes two closings. */
     if (surplus == 0 && alone && !call->bulk && main->size <= SLOT_SMALL &&
-        topology.memories == 1 && barn_refuses(cache, call->node))
+        topology.memories == 1 && barn_refuses(cache, call->node, call->nospin))
         surplus = main->size;
     if (surplus > 0) {
+        if (main->size > main->capacity)
+            slot->wary = SLOT_WARY;
         slot->fill = 0;
-        slot->wary = SLOT_WARY;
         slot_open(slot, main);
         barn_shed(cache, call->node, call->nospin);
         return slot_trim(call, surplus) ? TURN_ROOM : TURN_SLABS;

@@ -209,6 +209,29 @@ TEST_WITH(frees_alone_leave_one_sheaf, setup_large, teardown)
     assert_int_equal(sheaves, 1);
 }
 
+/* Frees alone of a cache that adapts, whose sheaves are small: its barn counts the refusals, and its lock is not taken. */
+TEST_WITH(small_sheaves_are_refused_without_the_lock, setup, teardown)
+{
+    struct stook_cache *adaptive = stook_cache_create("adaptive", 4096, NULL);
+    struct barn *barn = &adaptive->nodes[0].barn;
+    uint64_t locked;
+    uint32_t bounced;
+
+    assert_true(adaptive->flags & STOOK_CACHE_ADAPTIVE);
+    for (unsigned i = 0; i < MOST; i++)
+        assert_non_null(objects[i] = stook_alloc(adaptive, 0));
+    for (unsigned i = 0; i < MOST / 2; i++)
+        stook_free(adaptive, objects[i]);
+    assert_true(barn_declines(adaptive, 0));
+    locked = barn->put_fail;
+    bounced = barn->bounced;
+    for (unsigned i = MOST / 2; i < MOST; i++)
+        stook_free(adaptive, objects[i]);
+    assert_int_equal(barn->put_fail, locked);
+    assert_true(barn->bounced > bounced + 100);
+    assert_int_equal(stook_cache_destroy(adaptive), 0);
+}
+
 TEST_WITH(closed_slot_makes_nobody_wait, setup, teardown)
 {
     struct slot *slot;
