@@ -21,26 +21,21 @@ void random_init(void)
     random_key = os_random();
 }
 
-/* A generator's first number seeds it: most programs ask for none, and their table stays untouched. */
-static __attribute__((noinline, cold)) void random_seed(unsigned cpu)
-{
-    uint64_t none = 0;
-
-    (void)atomic_compare_exchange_strong(&random_cpu[cpu].state, &none,
-                                         os_mix(random_key + cpu) | 1);
-}
-
-uint32_t random_below(uint32_t n)
+uint64_t random_word(void)
 {
     unsigned cpu = (unsigned)percpu_cpu() % RANDOM_CPUS;
     _Atomic uint64_t *state = &random_cpu[cpu].state;
-    uint64_t z;
 
+    /* A generator's first number seeds it: most programs ask for none, and their table stays untouched. */
     if (__builtin_expect(atomic_load_explicit(state, memory_order_relaxed) == 0, 0))
-        random_seed(cpu);
-    z = atomic_fetch_add_explicit(state, 0x9e3779b97f4a7c15u, memory_order_relaxed);
-    /* Unbiased enough below 2^16: the high half of a product. */
-    return (uint32_t)((os_mix(z) >> 32) * n >> 32);
+        (void)atomic_compare_exchange_strong(state, &(uint64_t){0}, os_mix(random_key + cpu) | 1);
+    return os_mix(atomic_fetch_add_explicit(state, 0x9e3779b97f4a7c15u, memory_order_relaxed));
+}
+
+/* Unbiased enough below 2^16: the high half of a product. */
+uint32_t random_below(uint32_t n)
+{
+    return (uint32_t)((random_word() >> 32) * n >> 32);
 }
 
 void random_permute(uint16_t *index, uint32_t n)
@@ -53,10 +48,13 @@ void random_permute(uint16_t *index, uint32_t n)
     }
 }
 
+/* One number for all, mixed with each position: an atomic addition each would be most of the time. */
 void random_shuffle(void **pointer, uint32_t n)
 {
+    uint64_t z = random_word();
+
     for (uint32_t i = n; i > 1; i--) {
-        uint32_t j = random_below(i);
+        uint32_t j = (uint32_t)((os_mix(z + i) >> 32) * i >> 32);
         void *last = pointer[i - 1];
         pointer[i - 1] = pointer[j];
         pointer[j] = last;
