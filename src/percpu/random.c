@@ -19,13 +19,17 @@ void random_init(void)
     random_state = random_key = os_random();
 }
 
-uint32_t random_below(uint32_t n)
+uint64_t random_word(void)
 {
     if (__builtin_expect(random_state == 0, 0))
         random_state = os_mix(atomic_fetch_add(&random_key, RANDOM_STEP)) | 1;
-    random_state += RANDOM_STEP;
-    /* Unbiased enough below 2^16: the high half of a product. */
-    return (uint32_t)((os_mix(random_state) >> 32) * n >> 32);
+    return os_mix(random_state += RANDOM_STEP);
+}
+
+/* Unbiased enough below 2^16: the high half of a product. */
+uint32_t random_below(uint32_t n)
+{
+    return (uint32_t)((random_word() >> 32) * n >> 32);
 }
 
 void random_permute(uint16_t *index, uint32_t n)

@@ -11,9 +11,10 @@
 void random_init(void);
 
 /*
- * A number below n, from this thread's generator: no lock, no system call, so it serves every context, a handler that
- * interrupted it included.  Not for secrets.
+ * A number, and one below n, from this thread's generator: no lock, no system call, so it serves every context, a handler
+ * that interrupted it included.  Not for secrets.
  */
+uint64_t random_word(void);
 uint32_t random_below(uint32_t n);
 
 /* The indices below n in random order, and n pointers.  As random_below(): a sandbox may be closed when a cache is made. */

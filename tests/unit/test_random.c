@@ -81,19 +81,26 @@ TEST(permutations)
     }
 }
 
-/* Every index is as likely at every place. */
+/* Every index is as likely at every place, and every pointer. */
 TEST(permutations_are_even)
 {
     enum { N = 8, ROUNDS = 8000 };
-    static uint32_t count[N * N];
+    static uint32_t count[2][N * N];
     uint16_t index[N];
+    void *pointer[N];
 
     for (unsigned round = 0; round < ROUNDS; round++) {
         random_permute(index, N);
         for (unsigned i = 0; i < N; i++)
-            count[N * i + index[i]]++;
+            pointer[i] = &index[i];
+        random_shuffle(pointer, N);
+        for (unsigned i = 0; i < N; i++) {
+            count[0][N * i + index[i]]++;
+            count[1][N * i + (size_t)((uint16_t *)pointer[i] - index)]++;
+        }
     }
-    check_spread(count, N * N, N * ROUNDS);
+    check_spread(count[0], N * N, N * ROUNDS);
+    check_spread(count[1], N * N, N * ROUNDS);
 }
 
 /* Two CPUs, or two threads of one, do not draw the same numbers. */
