@@ -5,9 +5,9 @@
 #include "cache/pin.h"
 
 #include "base/placed.h"
+#include "base/raw.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
-#include "os/os.h"
 
 struct cache_list cache_list;
 static __thread struct pin *pin_top __attribute__((tls_model("initial-exec")));
@@ -57,9 +57,11 @@ void pin_set(struct pin *pin, struct stook_cache *cache)
     if (cache)
         pin_take(cache);
     pin->one = cache;
-    pin->n = cache != NULL;
-    if (before)
-        pin_give(before);
+    /* Only destroying waits, and only once the cache is not alive. */
+    if (before && --before->pins == 0 && !before->alive) {
+        atomic_fetch_add_explicit(&cache_list.turn, 1, memory_order_relaxed);
+        raw_wake(&cache_list.turn, INT32_MAX);
+    }
 }
 
 /* The next older cache, or NULL.  Under the list's lock. */
@@ -101,7 +103,7 @@ void pin_wait(const struct stook_cache *cache)
         lock_drop(&cache_list.lock, LOCK_CACHES);
         if (!pinned)
             return;
-        os_wait(&cache_list.turn, turn, 0);
+        raw_wait(&cache_list.turn, turn, 0);
     }
 }
 

@@ -12,7 +12,7 @@
 
 void maps_open(struct maps *maps)
 {
-    maps->fd = raw_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+    maps->fd = raw_openat(AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
     maps->have = maps->at = 0;
 }
 

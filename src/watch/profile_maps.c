@@ -116,7 +116,7 @@ static void profile_maps_write_one(struct writer *writer, const struct maps_entr
 void profile_maps_write(struct writer *writer)
 {
     struct maps lines;
-    int memory = raw_open("/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
+    int memory = raw_openat(AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
     uint64_t header = 0, header_of = 0; /* address of the last header, and the hash of its path */
     struct maps_entry map;
     bool first = true;
