@@ -374,7 +374,7 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
         slot_tally(cache, STAT_free_fastpath, STAT_free_slowpath, put - before, &touches);
     }
     if (put < n) {
-        if (stat_rows(cache)) /* which counts objects, not entries */
+        if (stat_is_on(cache)) /* which counts objects, not entries */
             n = put + slot_strip(objects + put, n - put);
         stat_add(cache, STAT_free_slowpath, n - put);
         node_put(cache, objects + put, n - put, nospin);
