@@ -67,12 +67,7 @@ void sim_start(void)
 
 void sim_forget_settings(void)
 {
-    settings_start();
-    for (unsigned id = 0; id < SETTINGS; id++)
-        if (setting_table[id].forgotten) {
-            setting_now[id].written = NULL;
-            setting_reset((enum setting_id)id, SETTING_BY_DEFAULT);
-        }
+    settings_read(NULL, false);
 }
 
 /* Undoes the start, while no slot is in use and no other thread is in the library.  The descriptors of the

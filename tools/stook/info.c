@@ -255,7 +255,7 @@ static void info_text(struct writer *w, const struct info *info)
 }
 
 /* Zero says "unknown" or "none" inside; outside that is null. */
-static void info_maybe(struct writer *w, const char *key, uint64_t value, const char *end)
+void info_maybe(struct writer *w, const char *key, uint64_t value, const char *end)
 {
     if (value)
         writer_key(w, key, value, end);
