@@ -161,8 +161,7 @@ static __attribute__((noinline, cold)) void *kmalloc_large_refused(void *object)
 {
     int error = errno;
 
-    (void)large_free(object, context_enter());
-    context_leave();
+    (void)large_free(object);
     errno = error;
     return NULL;
 }

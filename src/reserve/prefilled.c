@@ -65,7 +65,7 @@ static void prefilled_unmake(struct sheaf *sheaf, bool nospin)
     if (sheaf->capacity <= STOOK_SHEAF_CAPACITY_MAX)
         sheaf_free(sheaf, nospin);
     else
-        (void)large_free(sheaf, nospin);
+        (void)large_free(sheaf);
 }
 
 /* Puts a sheaf in the place of this CPU's spare sheaf if that is none, or takes (NULL) a spare sheaf with objects.  The
