@@ -170,11 +170,6 @@ FIRST_TEXT void group_fork_take(void)
     lock_mark_fork(&group_table.lock);
 }
 
-FIRST_TEXT void group_fork_drop(void)
-{
-    group_unlock();
-}
-
 FIRST_TEXT void group_child(void)
 {
     uint32_t high = atomic_load_explicit(&group_table.high, memory_order_relaxed);

@@ -73,7 +73,7 @@ FIRST_TEXT void common_fork(enum hooks_fork phase)
         group_fork_take();
         break;
     case HOOKS_FORK_DROP:
-        group_fork_drop();
+        group_unlock();
         callbacks_fork_drop();
         break;
     case HOOKS_FORK_RENEW:
