@@ -371,21 +371,12 @@ static void *private_large(size_t size, size_t align, bool *zeroed)
     return object;
 }
 
-/* Of a large object that is not accounted, or no longer. */
-static bool private_large_free(void *object)
-{
-    bool freed = large_free(object, context_enter());
-
-    context_leave();
-    return freed;
-}
-
 void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const void *from)
 {
     void *object = private_large(observe_large_wanted(size), align, zeroed);
 
     if (object && !observe_large(object, size, account_process, STOOK_WAIT, private_where(from))) {
-        (void)private_large_free(object);
+        (void)large_free(object);
         errno = ENOMEM; /* that is all that malloc may say */
         return NULL;
     }
@@ -399,7 +390,7 @@ size_t stook_private_large_size(const void *object)
 
 bool stook_private_large_free(void *object)
 {
-    return observe_large_free(&object) && (!object || private_large_free(object));
+    return observe_large_free(&object) && (!object || large_free(object));
 }
 
 static bool private_resize(void *object, size_t size)
