@@ -215,8 +215,7 @@ static enum turn slot_free_turn(struct slot_call *call, void **objects, uint32_t
         topology.memories == 1 && barn_refuses(cache, call->node, call->nospin))
         surplus = main->size;
     if (surplus > 0) {
-        if (main->size > main->capacity)
-            slot->wary = SLOT_WARY;
+        slot->wary = main->size > main->capacity ? SLOT_WARY : slot->wary;
         slot->fill = 0;
         slot_open(slot, main);
         barn_shed(cache, call->node, call->nospin);
