@@ -67,7 +67,7 @@ intptr_t registration_own(void)
     return registration_offset(&registration);
 }
 
-int registration_libc_cpu(void)
+static int registration_libc_cpu(void)
 {
     return &__rseq_offset && &__rseq_size && __rseq_size > 0 ? registration_cpu(__rseq_offset) : -1;
 }

@@ -20,10 +20,7 @@ intptr_t registration_own(void);
 /* Registers the library's own area for this thread, once, if it is what threads use; the kernel's answer, or 0. */
 long registration_add(void);
 
-/* The CPU as the C library's registration has it, or a negative number. */
-int registration_libc_cpu(void);
-
-/* The same; where it is negative, as the kernel says. */
+/* The CPU as the C library's registration has it; without one, as the kernel says. */
 int registration_machine_cpu(void);
 
 /* In a child that fork() made: its threads may register. */

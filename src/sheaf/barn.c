@@ -222,6 +222,21 @@ bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
     return taken;
 }
 
+void barn_put_rest(struct stook_cache *cache, unsigned node, struct sheaf *rest, bool nospin)
+{
+    struct barn *barn = barn_of(cache, node);
+    bool taken = false;
+
+    if (rest->size > 0 && barn_lock(cache, barn, node, nospin)) {
+        taken = barn_add(cache, barn, rest);
+        lock_drop(&barn->lock, LOCK_BARN);
+    }
+    if (!taken) {
+        sheaf_flush(cache, rest, nospin);
+        barn_put_empty(cache, node, rest, nospin);
+    }
+}
+
 void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
 {
     struct barn *barn = barn_of(cache, node);
@@ -233,20 +248,11 @@ void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
                             0) &&
            barn_lock(cache, barn, node, nospin)) {
         struct sheaf *full = barn->nr_full > barn->full_limit ? barn_pop_full(cache, barn) : NULL;
-        bool back = false;
         lock_drop(&barn->lock, LOCK_BARN);
         if (!full)
             return;
         (void)sheaf_flush_some(cache, full, &slabs, nospin);
-        /* What is left goes back, unless another call has taken its budget. */
-        if (full->size > 0 && barn_lock(cache, barn, node, nospin)) {
-            back = barn_add(cache, barn, full);
-            lock_drop(&barn->lock, LOCK_BARN);
-        }
-        if (back)
-            return;
-        sheaf_flush(cache, full, nospin);
-        barn_put_empty(cache, node, full, nospin);
+        barn_put_rest(cache, node, full, nospin);
     }
 }
 

@@ -40,6 +40,8 @@ bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
  * sheaf refused: so the barn follows its limit in small steps.
  */
 void barn_shed(struct stook_cache *cache, unsigned node, bool nospin);
+/* The rest of a sheaf that is flushed in steps: it lies beyond the limit, for barn_shed().  Without budget it is flushed now. */
+void barn_put_rest(struct stook_cache *cache, unsigned node, struct sheaf *rest, bool nospin);
 /*
  * Racy: it keeps no sheaves, and would refuse this one; an adaptive cache counts that.  So a cache whose sheaves are
  * small, and all go to slabs, does not take the lock for each.

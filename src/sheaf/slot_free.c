@@ -169,10 +169,10 @@ static enum turn slot_make_room(struct slot_call *call, struct sheaf *full,
     struct stook_cache *cache = call->cache;
     struct sheaf *room = full ? slot_send(call, full) : NULL;
 
-    if (room && call->decline && main) { /* main is next, alone */
-        sheaf_flush(cache, room, call->nospin);
-        barn_put_empty(cache, call->node, room, call->nospin);
-        return TURN_ROOM;
+    if (room && call->decline &&
+        main) { /* main is next, alone; not by the same single free, whose steps are bounded */
+        barn_put_rest(cache, call->node, room, call->nospin);
+        return call->bulk ? TURN_ROOM : TURN_SLABS;
     }
     if (!room && (room = barn_make_empty(cache, call->node, call->nospin)) != NULL)
         sheaf_expect(room);
