@@ -4,14 +4,14 @@
 
 profiles.py [--runs N] [--every BYTES] [--share PERCENT] LIBRARY [PROGRAM]...
 
-Runs each program once with its allocations counted by call site (STOOK_TAGS), and N times with samples
-(STOOK_SAMPLE).  All write a profile at the same point, where most of their memory is in use.  For each call site
-with at least so many percent of the bytes, in use or allocated in all, prints what the exact profile has, the mean
-of the sampled ones with the interval that must hold the exact one, and how many standard errors lie between.  The interval
-is four of them on either side.  Of some 300 figures one lies outside by chance in one of 50 calls: a program with such a
-figure is compared again, with other samples.  Fails if a site or the sum of all, in use or allocated, lies outside both
-times, or if two exact profiles differ: then the program itself allocates otherwise from run to run.  Behind it come the
-least CPU times of all three: without either, with samples, exact, in runs without a profile.
+Runs each program once with its allocations counted by call site (STOOK_TAGS), and N times with samples (STOOK_SAMPLE).  All
+write a profile at the same point, where most of their memory is in use.  For each call site with at least so many percent
+of the bytes, in use or allocated in all, prints what the exact profile has, the mean of the sampled ones with the interval
+that must hold the exact one, and how many standard errors lie between.  The interval is four of them on either side.  By
+chance some figure lies outside in one of 50 calls, so the program is compared again.  Fails if a site or the sum of all, in
+use or allocated, lies outside both times, or if two exact profiles differ: then the program itself allocates otherwise from
+run to run.  Behind it come the least CPU times: without either, with samples, exact, in runs without a profile.
+The exact profile counts malloc's marks of 1 or 2 bytes, samples do not: 12 % of an object of 16 bytes, 4 % of all of redis.
 
 Programs: python (documents of JSON), redis (keys of several types), ld (libc.a), gcc (cc1 on a large file), clang (the same).
 """
