@@ -16,31 +16,41 @@
  *         slot_send()             to the barn of its objects' node, for an empty sheaf
  *           of several nodes      each object to its node's sheaf, and these to their barns (remote.c)
  *           refused               some of its objects to their slabs; it comes back, with room
- *         slot_install()          what came back, or a new one, becomes main, and main the spare
+ *         the barns decline       a spare that came back does not return to the slot: what is left in it goes to the barn,
+ *                                 beyond the limit, and a single object to its slab.  Main is next
+ *         slot_install()          else what came back, or a new one, becomes main, and main the spare
  *         no memory for a sheaf   slot_trim(): main's objects go to their slabs
  *       a bulk free               slot_free_sheaves(): whole sheaves to the barn, past the slot
- *     no room after SLOT_TURNS    to its slab
+ *     a turn ends with TURN_SLABS, or there were SLOT_TURNS: to its slab
  *   node_put() (slab/)            each object is checked; the slab's list, the node's lists, the arena
  *
- * slot_free_turn(), by the states of main and spare, and by what barns do with full sheaves.  No main counts as full.
+ * slot_free_turn(), by the states of main and spare, and by what barns do with full sheaves; the first that applies.  No main
+ * counts as full.  Barns decline: those of the CPU's node and of its home have a limit of 0, asked once a call.  A barn
+ * refuses: barn_refuses().  The slot is open again before a sheaf goes to a barn or an object to a slab: a turn closes it
+ * once, slot_install() once more.
  *
  *   main                     spare    barns
  *   closed                   any      any      the objects go to their slabs
- *   has the object on top    any      any      it is free already: reported
+ *   has the object near the  any      any      it is free already: reported
+ *     top
  *   empty, part              any      any      opened: it is another CPU's slot by now, or others were here
  *   beyond its capacity      any      any      slot_trim(): the surplus of the last refill goes to its slabs
- *   full, SLOT_SMALL         none     refuse   slot_trim(): its objects go to their slabs, and it stays where it is
- *   full                     empty    any      they change places
- *   full, more to come       any      any      opened: a sheaf's worth and more goes past the slot
- *   none, without memory     none     any      the objects go to their slabs, SLOT_PATIENCE times
- *   full                     none     decline  main leaves
+ *   full, SLOT_SMALL         none     refuse   a single free, one node: slot_trim(): its objects go to their slabs, and it
+ *                                              stays where it is
+ *   full                     has room any      they change places
+ *   full, more to come       any      accept   one node: opened; a sheaf's worth and more goes to the barn, past the slot
+ *   full, more to come       any      decline  the same, to slabs
+ *   none, without memory     any      any      the objects go to their slabs, SLOT_PATIENCE times
+ *   full                     none     decline  main leaves, and comes back with room
  *   full                     none     take     an empty sheaf becomes main, main the spare
- *   full                     full     any      the spare leaves, and main becomes the spare; if the barns decline, main stays alone
+ *   full                     full     decline  the spare leaves for good, main stays alone and full, the object goes to its slab
+ *   full                     full     take     the spare leaves; an empty sheaf, or itself with room, becomes main, main the spare
  *
- * A sheaf of a capacity that the cache had does not come back: its objects go to their slabs where it leaves.
+ * A sheaf of a capacity that the cache had does not come back: its objects go to their slabs where it leaves, and a new one
+ * comes.
  *
  * A barn that refuses a sheaf is asked again when as many objects as the sheaf held have gone to slabs.  Until then
- * (slot.refused) each free that finds no room flushes one step of a sheaf.
+ * (slot.refused, of the sheaf that is installed) each free that finds no room flushes one step of a sheaf.
  */
 #include "sheaf/slot.h"
 
@@ -153,24 +163,21 @@ static uint32_t slot_free_sheaves(const struct slot_call *call, void *const *obj
 
 /* What a turn of slot_free() has found, or done. */
 enum turn {
-    TURN_ROOM,    /* main has room, or has it again */
+    TURN_ROOM,    /* a push may do, or else another turn */
     TURN_GAPS,    /* … and perhaps not all entries are objects: a section takes no NULL */
     TURN_SLABS,   /* there is no room: the rest goes to the slabs */
     TURN_SHEAVES, /* so many objects that they fill sheaves of their own */
 };
 
-/*
- * The slot's sheaves were full, and one of them, if there was one, is out of it: `full`.  Room for what is left there,
- * which is `main`, or NULL.
- */
+/* Makes room in a slot whose sheaves were full.  `full` is the one that was taken out, `main` the one left; each may be NULL. */
 static enum turn slot_make_room(struct slot_call *call, struct sheaf *full,
                                 const struct sheaf *main)
 {
     struct stook_cache *cache = call->cache;
     struct sheaf *room = full ? slot_send(call, full) : NULL;
 
-    if (room && call->decline &&
-        main) { /* main is next, alone; not by the same single free, whose steps are bounded */
+    if (room && call->decline && main) {
+        /* Main stays alone, and full: the next free sends it, since the steps of one are bounded. */
         barn_put_rest(cache, call->node, room, call->nospin);
         return call->bulk ? TURN_ROOM : TURN_SLABS;
     }
