@@ -334,6 +334,16 @@ bool window_init(size_t size)
     return false;
 }
 
+void window_exit(void)
+{
+    if (window.reserved)
+        os_unmap((void *)pagemap.base, window_place(pagemap.base, pagemap.size));
+    else
+        window_clear();
+    window.mapped = 0;
+    memset(&pagemap, 0, sizeof(pagemap));
+}
+
 size_t window_mapped(void)
 {
     return atomic_load_explicit(&window.mapped, memory_order_relaxed);

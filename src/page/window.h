@@ -23,6 +23,8 @@
 
 /* Finds a window for `size` bytes of blocks, or a smaller one; false: there is no address space. */
 bool window_init(size_t size);
+/* Undoes it, while no block was ever taken. */
+void window_exit(void);
 
 /* What a zone asks for.  [next, end) are blocks of its that lie unused; next == end: none. */
 struct window_ask {

@@ -18,6 +18,7 @@
 #include "face/hotplug.h"
 #include "os/os.h"
 #include "page/arena.h"
+#include "page/window.h"
 #include "page/zone.h"
 #include "percpu/percpu.h"
 #include "sim/topology_text.h"
@@ -69,8 +70,8 @@ void sim_forget_settings(void)
     settings_read(NULL, false);
 }
 
-/* Undoes the start, while no slot is in use and no other thread is in the library.  The window of
- * addresses and the descriptors of the library's own caches stay behind. */
+/* Undoes the start, while no slot is in use and no other thread is in the library.  The descriptors of the
+ * library's own caches stay behind. */
 static void sim_stop(void)
 {
     size_t words = ((pagemap.size >> BLOCK_SHIFT) + 63) / 64;
@@ -81,6 +82,7 @@ static void sim_stop(void)
         if (zone_all.zone[i].map)
             os_unmap(zone_all.zone[i].map, words * sizeof(struct zone_bits));
     memset(&zone_all, 0, sizeof(zone_all));
+    window_exit();
     os_unmap(percpu.areas - 2 * (size_t)PERCPU_AREA_SIZE,
              ((size_t)percpu.rows + 2) * PERCPU_AREA_SIZE);
     if (percpu.isolated)
