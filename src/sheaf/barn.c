@@ -93,7 +93,8 @@ static bool barn_keeps(const struct stook_cache *cache, const struct sheaf *empt
 static void barn_miss(struct stook_cache *cache, struct barn *barn)
 {
     bool adaptive = (cache->flags & STOOK_CACHE_ADAPTIVE) != 0;
-    uint32_t bounced = barn->bounced, limit = barn->full_limit, base = cache_barn_limit(cache);
+    uint32_t bounced = __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED); /* barn_refuses() */
+    uint32_t limit = barn->full_limit, base = cache_barn_limit(cache);
     /* Missed after some were refused: what went to slabs would have been of use here. */
     uint32_t most = bounced > 0 ? cache_barn_most(cache) : base;
 
@@ -164,7 +165,8 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
 /* A full sheaf is refused.  Many in a row halve the limit; barn_shed() flushes what is beyond it. */
 static void barn_refuse(struct stook_cache *cache, struct barn *barn)
 {
-    uint32_t limit = barn->full_limit, patience = limit, bounced = barn->bounced;
+    uint32_t limit = barn->full_limit, patience = limit;
+    uint32_t bounced = __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED);
 
     barn->put_fail++;
     barn_set(&barn->bounced,

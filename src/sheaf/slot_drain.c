@@ -73,7 +73,8 @@ static bool slot_take_waiting(struct slot *slot, bool alone)
     unsigned turn = 0;
     bool taken;
 
-    while (!(taken = slot_take(slot, true) != NULL) && alone && turn < turns[slot->forking])
+    while (!(taken = slot_take(slot, true) != NULL) && alone &&
+           turn < turns[atomic_load_explicit(&slot->forking, memory_order_relaxed)])
         lock_pause(turn++);
     return taken;
 }

@@ -252,7 +252,6 @@ static void *count(void *arg)
     sigemptyset(&signals);
     sigaddset(&signals, SIGUSR1);
     pthread_sigmask(self == 0 ? SIG_UNBLOCK : SIG_BLOCK, &signals, NULL);
-    rseq_own = percpu.rseq_offset;
     if (self == 1 && percpu_cpu() >= 0 && rseq_is_registered())
         MUST(rseq_unregister());
     pthread_barrier_wait(&barrier);
