@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/time.h>
 
 enum { DRAWS = 64000 };
@@ -143,13 +144,13 @@ TEST(starts_differ)
     assert_true(memcmp(first, second, sizeof(first)) != 0);
 }
 
-static volatile sig_atomic_t handled;
+static atomic_uint handled; /* TSan lets handlers run at atomic operations */
 static volatile uint32_t of_handler;
 
 static void handler(int signal)
 {
     of_handler ^= random_below(1u << 16);
-    handled++;
+    atomic_fetch_add(&handled, 1);
 }
 
 /* A handler that interrupts a draw draws too, and neither waits. */
@@ -161,7 +162,7 @@ TEST(in_a_handler)
 
     signal(SIGALRM, handler);
     assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
-    while (handled < 200) {
+    while (atomic_load(&handled) < 200) {
         count[random_below(64)]++;
         draws++;
     }
