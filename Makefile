@@ -70,7 +70,10 @@ check-debug:
 	@scripts/check.sh debug
 
 # Sampled against exact profiles of real programs.
-check-profiles: build
+check-profiles:
+	@scripts/deps.sh build check programs
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook_malloc_shared
 	@python3 bench/profiles.py build/lib/libstook-malloc.so
 
 check-cpp:

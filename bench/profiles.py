@@ -4,12 +4,14 @@
 
 profiles.py [--runs N] [--every BYTES] [--share PERCENT] LIBRARY [PROGRAM]...
 
-Runs each program once with its allocations counted by call site (STOOK_TAGS), and N times with samples
-(STOOK_SAMPLE).  All write a profile at the same point, where most of their memory is in use.  For each call site
-with at least so many percent of the bytes, in use or allocated in all, prints what the exact profile has, the mean
-of the sampled ones with the interval that must hold the exact one, and how many standard errors lie between.  The interval
-is four of them on either side.  Fails if a site or the sum of all, in use or allocated, lies outside.  Behind it come the
-least CPU times of all three: without either, with samples, exact, in runs without a profile.
+Runs each program once with its allocations counted by call site (STOOK_TAGS), and N times with samples (STOOK_SAMPLE).  All
+write a profile at the same point, where most of their memory is in use.  For each call site with at least so many percent
+of the bytes, in use or allocated in all, prints what the exact profile has, the mean of the sampled ones with the interval
+that must hold the exact one, and how many standard errors lie between.  The interval is four of them on either side.  By
+chance some figure lies outside in one of 50 calls, so the program is compared again.  Fails if a site or the sum of all, in
+use or allocated, lies outside both times, or if two exact profiles differ: then the program itself allocates otherwise from
+run to run.  Behind it come the least CPU times: without either, with samples, exact, in runs without a profile.
+The exact profile counts malloc's marks of 1 or 2 bytes, samples do not: 12 % of an object of 16 bytes, 4 % of all of redis.
 
 Programs: python (documents of JSON), redis (keys of several types), ld (libc.a), gcc (cc1 on a large file), clang (the same).
 """
@@ -49,41 +51,44 @@ FUNCTION = "struct s%d { int a[%d]; struct s%d *next; char name[%d]; };\n" \
        "        sum += p->a[i %% %d] * i + (p->next ? p->next->a[0] : i);\n    return sum;\n}\n"
 
 
-REDIS_BLOCKS = 60  # of 5000 commands
-ERRORS = 4  # of some 300 figures one lies outside by chance in 50 runs of all
+ERRORS = 4
 
 
 def find(name):
-    path = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
-    return path
+    return shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
+
+
+def start(env, folder, *words, **more):
+    subprocess.run(["setarch", "-R", *words], check=True, env=env, cwd=folder, stdout=subprocess.DEVNULL, **more)
+
+
+def asked(question):
+    """Of gcc: a path."""
+    return os.path.realpath(subprocess.check_output(["gcc", question], text=True).strip())
 
 
 def run_python(env, folder):
-    program = os.path.realpath(find("python3"))
-    subprocess.run(["setarch", "-R", program, "-c", PYTHON], check=True, env=env | {
-        "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}, stdout=subprocess.DEVNULL)
+    """Modules come from nowhere but its library, and their bytecode is that of an earlier run: compiling them is 12 % of
+    what it allocates."""
+    start(env | {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0", "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}, folder,
+          os.path.realpath(find("python3")), "-c", PYTHON)
+
+
+def large_source(folder):
+    source = folder / "large.c"
+    source.write_text("".join(FUNCTION % (i, 4 + i % 9, i, 8 + i % 50, i, i, i, 4 + i % 9) for i in range(2500)))
+    return str(source)
 
 
 def run_gcc(env, folder):
     """cc1 itself: the driver would write the profile.  It is written at the end, so `allocated' counts."""
-    source = folder / "large.c"
-    if not source.exists():
-        source.write_text("".join(FUNCTION % (i, 4 + i % 9, i, 8 + i % 50, i, i, i, 4 + i % 9)
-                                  for i in range(2500)))
-    cc1 = subprocess.run(["gcc", "-print-prog-name=cc1"], check=True, stdout=subprocess.PIPE,
-                         text=True).stdout.strip()
-    subprocess.run(["setarch", "-R", cc1, "-quiet", "-O1", "-o", os.devnull, str(source)], check=True,
-                   env=env, stdout=subprocess.DEVNULL)
+    start(env, folder, asked("-print-prog-name=cc1"), "-quiet", "-O1", "-o", os.devnull, large_source(folder))
 
 
 def run_clang(env, folder):
     """The compiler itself, which leaves what it has in use to its end."""
-    source = folder / "large.c"
-    if not source.exists():
-        source.write_text("".join(FUNCTION % (i, 4 + i % 9, i, 8 + i % 50, i, i, i, 4 + i % 9)
-                                  for i in range(2500)))
-    subprocess.run(["setarch", "-R", os.path.realpath(find("clang-16")), "-cc1", "-disable-free", "-O1", "-emit-obj", "-o", os.devnull, str(source)],
-                   check=True, env=env, stdout=subprocess.DEVNULL)
+    start(env, folder, os.path.realpath(find("clang-16")), "-cc1", "-disable-free", "-O1", "-emit-obj", "-o", os.devnull,
+          large_source(folder))
 
 
 def redis_command(*words):
@@ -98,15 +103,12 @@ def run_redis(env, folder):
         ["setarch", "-R", find("redis-server"), "--port", "0", "--unixsocket", str(path), "--save", "",
          "--appendonly", "no"], env=env, stdout=subprocess.DEVNULL, cwd=folder)
     try:
-        for _ in range(600):
-            if path.exists():
-                break
-            time.sleep(0.02)
         with socket.socket(socket.AF_UNIX) as talk:
-            talk.connect(str(path))
+            while talk.connect_ex(str(path)) != 0 and server.poll() is None:
+                time.sleep(0.02)
             talk.settimeout(900)
             sent = 0
-            for block in range(REDIS_BLOCKS):
+            for block in range(60):
                 batch = b""
                 for i in range(block * 1000, block * 1000 + 1000):
                     batch += redis_command("SET", f"key:{i}", "v" * (i % 300))
@@ -132,12 +134,9 @@ def run_redis(env, folder):
 
 def run_ld(env, folder):
     """The linker has what it read in use when it ends."""
-    archive = subprocess.run(["gcc", "-print-file-name=libc.a"], check=True, stdout=subprocess.PIPE,
-                             text=True).stdout.strip()
-    linker = subprocess.run(["gcc", "-print-prog-name=ld"], check=True, stdout=subprocess.PIPE,
-                            text=True).stdout.strip()
-    subprocess.run(["setarch", "-R", os.path.realpath(find(linker) or linker), "-r", "-o", "/dev/null",
-                    "--whole-archive", archive], check=True, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    linker = find(subprocess.check_output(["gcc", "-print-prog-name=ld"], text=True).strip())
+    start(env, folder, os.path.realpath(linker), "-r", "-o", os.devnull, "--whole-archive", asked("-print-file-name=libc.a"),
+          stderr=subprocess.DEVNULL)
 
 
 PROGRAMS = {"ld": (run_ld, ""), "python": (run_python, ".1"), "redis": (run_redis, ".1"), "gcc": (run_gcc, ""), "clang": (run_clang, "")}
@@ -158,48 +157,57 @@ def sites(path, sampled):
     return sums, document
 
 
+def launch(name, library, folder, settings):
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("STOOK_", "PYTHON"))}
+    PROGRAMS[name][0](env | {"LD_PRELOAD": str(library)} | settings, folder)
+
+
 def cpu_time(name, library, folder, settings):
     """Of a run that writes no profile; s."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith("STOOK_")}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    PROGRAMS[name][0](env | {"LD_PRELOAD": str(library)} | settings, folder)
+    launch(name, library, folder, settings)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def profile(name, library, folder, sampled, every):
-    run, suffix = PROGRAMS[name]
+def profile(name, library, folder, every):
+    """Exact where every is 0."""
     out = folder / "profile.json"
     for old in folder.glob("profile.json*"):
         old.unlink()
-    env = {key: value for key, value in os.environ.items() if not key.startswith("STOOK_")}
-    env |= {"LD_PRELOAD": str(library), "STOOK_PROFILE": str(out), "STOOK_PROFILE_SIGNAL": "USR2",
-            "STOOK_SAMPLE": str(every) if sampled else "0", "STOOK_TAGS": "0" if sampled else "1"}
-    run(env, folder)
-    return sites(pathlib.Path(f"{out}{suffix}"), sampled)
+    launch(name, library, folder, {"STOOK_PROFILE": str(out), "STOOK_PROFILE_SIGNAL": "USR2", "STOOK_SAMPLE": str(every),
+                                   "STOOK_TAGS": str(int(every == 0))})
+    return sites(pathlib.Path(f"{out}{PROGRAMS[name][1]}"), every > 0)
 
 
 def compare(name, library, options):
+    """What lies outside."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        exact, document = profile(name, library, folder, False, 0)
+        cpu_time(name, library, folder, {})  # what a first run leaves behind, all others find
+        exact = profile(name, library, folder, 0)[0]
         modes = {"off": {"STOOK_SAMPLE": "0"}, "sampled": {"STOOK_SAMPLE": str(options.every)},
                  "exact": {"STOOK_SAMPLE": "0", "STOOK_TAGS": "1"}}
         times = {mode: [] for mode in modes}
         runs, stood, samples = [], 0, 0
         for i in range(options.runs):
-            run, document = profile(name, library, folder, True, options.every)
+            run, document = profile(name, library, folder, options.every)
             runs.append(run)
             stood += sum(site["total_bytes"] for site in document["samples"])
             samples += sum(site["samples"] for site in document["samples"])
             for mode, settings in modes.items():  # in turns: what else the machine does meets all alike
                 if mode != "exact" or i < 3:
                     times[mode].append(cpu_time(name, library, folder, settings))
+        again = profile(name, library, folder, 0)[0]
     each = stood / max(samples, 1)
-    wrong = 0
+    wrong = set()
     for which, what in ((0, "in use"), (1, "allocated")):
-        if (whole := sum(site[which] for site in exact.values())) < (1 << 20 if which else 4 << 20):  # next to nothing is in use: a handful of samples
+        whole, other = (sum(site[which] for site in one.values()) for one in (exact, again))
+        if whole < (1 << 20 if which else 4 << 20):  # next to nothing is in use: a handful of samples
             continue
+        if abs(whole - other) > whole * .03:  # redis differs by a hundredth: when its timers come
+            wrong.add(what)
+            print(f"\n{name}, {what}: two exact profiles differ: {whole / 1e6:.1f} and {other / 1e6:.1f} MB   UNSTEADY")
         print(f"\n{name}, {what}: {whole / 1e6:.1f} MB by {len(exact)} sites; {options.runs} runs, a sample each "
               f"{options.every} bytes")
         print(f"{'exact MB':>10} {'sampled':>9} {'interval':>19} {'off':>7} {'errors':>7} {'one run':>8}  site")
@@ -215,8 +223,8 @@ def compare(name, library, options):
             error = spread / math.sqrt(len(values))
             off = (mean - wanted) / error if error > 0 else math.inf * (mean != wanted)
             # What cannot be told from rounding is no error.
-            bad = abs(off) > ERRORS and abs(mean - wanted) > wanted / 1000
-            wrong += bad
+            if bad := abs(off) > ERRORS and abs(mean - wanted) > wanted / 1000:
+                wrong.add((what, place))
             print(f"{wanted / 1e6:10.2f} {mean / 1e6:9.2f} {max(mean - ERRORS * error, 0) / 1e6:9.2f}-"
                   f"{(mean + ERRORS * error) / 1e6:<9.2f} {100 * (mean / wanted - 1):6.1f}% {off:7.1f} "
                   f"{100 * spread / wanted:7.1f}%  {place}{'   WRONG' if bad else ''}")
@@ -234,14 +242,14 @@ def main():
     parser.add_argument("malloc", metavar="LIBRARY", type=pathlib.Path)
     parser.add_argument("program", nargs="*")
     options = parser.parse_args()
-    wrong = 0
+    failed = False
     for name in options.program or PROGRAMS:
-        needed = {"redis": "redis-server", "clang": "clang-16"}.get(name)
-        if needed and not find(needed):
-            print(f"no {needed}: left out")
-            continue
-        wrong += compare(name, options.malloc.resolve(), options)
-    sys.exit(wrong > 0)
+        wrong = compare(name, options.malloc.resolve(), options)
+        if wrong:
+            print(f"\n{name}: compared again, with other samples")
+            wrong &= compare(name, options.malloc.resolve(), options)
+        failed |= bool(wrong)
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,6 @@ static __attribute__((constructor)) void undumped(void)
 
     if (setting_number && setting_number(SETTING_CORE_DUMP) == OS_CORE_ALL)
         return;
-    (void)raw_madvise((void *)from, ((uintptr_t)_end - from + page - 1) & -page, MADV_DONTDUMP);
+    (void)raw_call(SYS_madvise, from, ((uintptr_t)_end - from + page - 1) & -page, MADV_DONTDUMP);
     errno = saved;
 }

@@ -37,11 +37,11 @@ MAY = {
     "tools/stook/standard.c": {'open("/"': "holds a descriptor's number"},
     "src/text/file.c": {"": "it is the one"},
     "src/base/raw.h": {"": "the calls themselves"},
-    "src/face/affinity.c": {'raw_open("/proc/self/task"': "the kernel's"},
-    "src/watch/profile_maps.c": {'raw_open("/proc/self/mem", O_RDONLY': "its own memory, to be read"},
+    "src/face/affinity.c": {'raw_openat(AT_FDCWD, "/proc/self/task"': "the kernel's"},
+    "src/watch/profile_maps.c": {'raw_openat(AT_FDCWD, "/proc/self/mem", O_RDONLY': "its own memory, to be read"},
     "src/cache/init.c": {"open(map->l_name": "dlopen()"},
-    "src/text/maps.c": {'raw_open("/proc/self/maps"': "the kernel's"},
-    "src/os/os_linux.c": {"raw_open(path": "the kernel's files of CPUs and nodes"},
+    "src/text/maps.c": {'raw_openat(AT_FDCWD, "/proc/self/maps"': "the kernel's"},
+    "src/os/os_linux.c": {"raw_openat(AT_FDCWD, path": "the kernel's files of CPUs and nodes"},
 }
 
 
@@ -79,13 +79,13 @@ def self_test():
     MAY.clear()
     MAY["tools/a.c"] = {"kill(child": "a reason"}
     for line in ("process_vm_writev(pid, a, 1, b, 1, 0);", "ptrace(PTRACE_POKEDATA, pid, at, word);", "ptrace(PTRACE_SETREGSET, pid, 1, &r);",
-                 "kill(pid, 9);", "tgkill(pid, t, 9);", 'f = fopen(path, "re");', "fd = open(path, O_RDONLY);", "fd = raw_open(path, 0, 0);",
+                 "kill(pid, 9);", "tgkill(pid, t, 9);", 'f = fopen(path, "re");', "fd = open(path, O_RDONLY);", "fd = raw_openat(AT_FDCWD, path, 0, 0);",
                  'openat(folder, "mem", O_RDWR)', 'snprintf(path, n, "/proc/%d/mem", pid);'):
         assert len([*check("tools/b.c", line)]) == 1, line
     for line in ("file_open_read(path);", "/* open(path) */", " * kill(pid) in a comment", "dwarf_open(path)", "heap_open(target, &error)",
                  "ptrace(PTRACE_GETREGSET, pid, 1, &r);", "x.open(1)", "ptrace(PTRACE_DETACH, pid, 0, 0);"):
         assert not [*check("tools/b.c", line)], line
-    assert not [*check("src/b.c", "kill(pid, 9);")] and [*check("src/b.c", "raw_open(path, 0, 0);")]
+    assert not [*check("src/b.c", "kill(pid, 9);")] and [*check("src/b.c", "raw_openat(AT_FDCWD, path, 0, 0);")]
     assert [*check("tools/b.py", "gdb.execute('call f()')")] and [*check("tools/b.py", "inferior.write_memory(at, text)")]
     assert not [*check("tools/a.c", "kill(child, 9);")]
     assert len([*check("tools/a.c", "")]) == 1, "what is listed and gone"

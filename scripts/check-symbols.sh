@@ -17,7 +17,7 @@ noun_of() {
     case $1 in
     os_linux | arena_note | arena_zones | zone_grow | zone_space | zone_take | zone_warm | node_pending | guard_pool | \
         guard_fault | alloc_node | accounted_alloc | accounted_free | group_table | rows_two | rcu_full | slot_drain | \
-        slot_free) echo "${1%%_*}" ;;
+        slot_alloc | slot_free) echo "${1%%_*}" ;;
     window) echo 'window|pagemap' ;;
     cache_table) echo 'cache_table|slab' ;;
     flags | object | report) echo "$1|debug" ;; # of debug/, beside base/report.c

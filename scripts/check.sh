@@ -94,7 +94,7 @@ aarch64() {
 # expressions have 32 groups at most; one with more matches nothing, and ctest goes on.
 exceptions() {
     awk -v words=" $* " '!/^#/ && NF && index(words, " " $2 " ") { names = names (names ? "|" : "") $1 }
-        END { print "^(" names ")([.]locked)?$" }' tests/debug-exceptions.txt
+        END { print "^(" names ")([.](locked|own))?$" }' tests/debug-exceptions.txt
 }
 
 debug() {
@@ -134,8 +134,8 @@ quick)
     preset asan "unit|api|property|fault|stress|fuzz" long
     preset tsan "unit|api|stress" long
     preset locked "unit|api|fuzz" long
-    # The other compiler: the default mode, since locked mode has no code of its own there.
-    preset clang "unit|api|fuzz" long '\.locked$'
+    # The other compiler: the default mode, since the other modes have no code of their own there.
+    preset clang "unit|api|fuzz" long '\.(locked|own)$'
     ;;
 long)
     preset release long none

@@ -26,7 +26,7 @@ STOOK_C_BEGIN
 struct stook_cache_head {
     const void *slots; /* in CPU 0's area; slot 0: its calls are counted, or checked */
     uintptr_t reserved;
-    intptr_t rseq_offset; /* of the thread's struct rseq: for the library's own calls, and Rust's */
+    intptr_t rseq_offset; /* from the thread pointer to the thread's struct rseq */
 };
 
 /* Pins the object that holds `address`: dlclose() does not unload it.  Aborts with a report if `layout` is not this
@@ -35,9 +35,10 @@ STOOK_API void stook_inline_layout_3(int layout, const void *address);
 /* The same, for programs that were compiled with layout 2: it stops them with that report. */
 STOOK_API void stook_inline_layout_2(int layout, const void *address);
 
+/* Sections have outputs and labels, which compilers know since GCC 11 and clang 11. */
 #if (defined(__x86_64__) || defined(__AARCH64EL__) || defined(__riscv)) && defined(__LP64__) &&    \
-    defined(__linux__) && defined(__GLIBC_PREREQ) && !defined(STOOK_NO_INLINE)
-#if __GLIBC_PREREQ(2, 35)
+    defined(__linux__) && !defined(STOOK_NO_INLINE)
+#if defined(__clang__) ? __clang_major__ >= 11 : __GNUC__ >= 11
 #define STOOK_INLINE_SECTIONS 1
 #endif
 #endif
@@ -46,10 +47,16 @@ STOOK_API void stook_inline_layout_2(int layout, const void *address);
 #include <stook/sections.h>
 
 /*
- * glibc's (sys/rseq.h): from the thread pointer to the thread's struct rseq.  A constant, so loops
- * keep it in a register.  Where registration is switched off its CPU number is -1 or -2.
+ * From the thread pointer to the thread's struct rseq.  glibc's (sys/rseq.h) is a constant, so loops keep it in a
+ * register.  Where glibc has registration switched off, its CPU number is -1 or -2, and the inlined code calls the
+ * library, which then has a struct rseq of its own.  Code that is compiled for another C library takes the library's.
  */
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 35)
 extern const ptrdiff_t __rseq_offset;
+#define STOOK_INLINE_RSEQ(head) __rseq_offset
+#else
+#define STOOK_INLINE_RSEQ(head) ((head)->rseq_offset)
+#endif
 
 #ifndef STOOK_INLINE_NO_PIN
 static __attribute__((constructor, used)) void stook_inline_pin(void)
@@ -79,7 +86,7 @@ STOOK_INLINE __attribute__((always_inline)) int stook_inline_take(struct stook_c
     const struct stook_cache_head *h = (const struct stook_cache_head *)cache;
 
     return __builtin_expect((flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) == 0, 1) &&
-           __builtin_expect(stook_rseq_pop(stook_inline_slots(h), __rseq_offset, object), 1);
+           __builtin_expect(stook_rseq_pop(stook_inline_slots(h), STOOK_INLINE_RSEQ(h), object), 1);
 }
 
 STOOK_INLINE __attribute__((always_inline)) void stook_free_inline(struct stook_cache *cache,
@@ -87,8 +94,8 @@ STOOK_INLINE __attribute__((always_inline)) void stook_free_inline(struct stook_
 {
     const struct stook_cache_head *h = (const struct stook_cache_head *)cache;
 
-    if (__builtin_expect(object && stook_rseq_push(stook_inline_slots(h), __rseq_offset, object),
-                         1))
+    if (__builtin_expect(
+            object && stook_rseq_push(stook_inline_slots(h), STOOK_INLINE_RSEQ(h), object), 1))
         return;
     stook_free(cache, object);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * context.c - the state of a thread inside the library, and the work that a thread does before it
- * leaves: slabs, large objects and deferred frees that an interrupting signal handler could not
- * finish.
+ * leaves: slabs, pages and deferred frees that an interrupting signal handler could not finish.
  */
 #include "base/context.h"
 
@@ -15,10 +14,9 @@ void context_run_deferred(void)
     struct context *context = context_self();
 
     while (context_has_deferred(context)) {
-        if (atomic_load_explicit(&context->deferred, memory_order_relaxed))
-            (void)hooks.due(HOOKS_DUE_SLABS, NULL, 0);
-        if (atomic_load_explicit(&context->large, memory_order_relaxed))
-            (void)hooks.due(HOOKS_DUE_LARGE, NULL, 0);
+        if (atomic_load_explicit(&context->deferred, memory_order_relaxed) ||
+            atomic_load_explicit(&context->pages, memory_order_relaxed))
+            (void)hooks.due(HOOKS_DUE_LEFT, NULL, 0);
         if (atomic_load_explicit(&context->rcu, memory_order_relaxed))
             hooks_rcu()(HOOKS_RCU_FLUSH, NULL, NULL);
     }

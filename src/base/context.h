@@ -15,7 +15,6 @@
 #include <stdbool.h>
 
 struct slab;
-struct large;
 
 enum {
     CONTEXT_DUE_SCAN = 1,     /* for CPUs that have come or gone */
@@ -26,7 +25,7 @@ struct context {
     unsigned depth;
     unsigned ranks;                  /* debug: ranks of the locks held */
     _Atomic(struct slab *) deferred; /* slabs whose list work a handler left behind */
-    _Atomic(struct large *) large;   /* large objects that a handler left to be freed */
+    _Atomic bool pages;              /* a handler left pages to be given back (page/arena.c) */
     _Atomic bool rcu;                /* a handler left full rcu sheaves to be handed over */
     unsigned due; /* CONTEXT_DUE_*: for an allocation that may wait (cache/upkeep.h) */
     enum { FORK_NONE, FORK_TAKING, FORK_HOLDING } fork;
@@ -66,7 +65,7 @@ static inline bool context_holds_all(void)
 static inline __attribute__((always_inline)) bool context_has_deferred(struct context *context)
 {
     return atomic_load_explicit(&context->deferred, memory_order_relaxed) ||
-           atomic_load_explicit(&context->large, memory_order_relaxed) ||
+           atomic_load_explicit(&context->pages, memory_order_relaxed) ||
            atomic_load_explicit(&context->rcu, memory_order_relaxed);
 }
 

@@ -42,11 +42,6 @@ static inline int raw_openat(int folder, const char *path, int flags, unsigned m
     return (int)raw_call(SYS_openat, folder, path, flags, mode);
 }
 
-static inline int raw_open(const char *path, int flags, unsigned mode)
-{
-    return raw_openat(AT_FDCWD, path, flags, mode);
-}
-
 static inline int raw_close(int fd)
 {
     return (int)raw_call(SYS_close, fd);
@@ -66,26 +61,6 @@ static inline int raw_fstat(int fd, struct stat *st)
 static inline int raw_fcntl(int fd, int command, long argument)
 {
     return (int)raw_call(SYS_fcntl, fd, command, argument);
-}
-
-static inline void *raw_mmap(void *at, size_t size, int access, int flags, int fd, off_t from)
-{
-    return (void *)raw_call(SYS_mmap, at, size, access, flags, fd, from); // NOLINT
-}
-
-static inline int raw_munmap(void *at, size_t size)
-{
-    return (int)raw_call(SYS_munmap, at, size);
-}
-
-static inline int raw_mprotect(void *at, size_t size, int access)
-{
-    return (int)raw_call(SYS_mprotect, at, size, access);
-}
-
-static inline int raw_madvise(void *at, size_t size, int advice)
-{
-    return (int)raw_call(SYS_madvise, at, size, advice);
 }
 
 static inline int raw_getrlimit(int resource, struct rlimit *limit)

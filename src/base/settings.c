@@ -16,20 +16,15 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-enum {
-    SETTINGS_LAB_KEPT = 0,
-    SETTINGS_LAB_FORGOTTEN = 1,
-};
-
 const struct setting setting_table[SETTINGS] = {
-#define SETTING(id, name, type, initial, least, most, words, unit, lab, sentence)                  \
-    {name, initial, words, unit, SETTING_##type, SETTINGS_LAB_##lab, least, most},
+#define SETTING(id, name, type, initial, least, most, words, unit, sentence)                       \
+    {name, initial, words, unit, SETTING_##type, least, most},
 #include "base/settings.def"
 #undef SETTING
 };
 
 /* Each row fits, the ends of its texts included. */
-#define SETTING(id, n, type, i, least, most, w, u, lab, sentence)                                  \
+#define SETTING(id, n, type, i, least, most, w, u, sentence)                                       \
     _Static_assert(sizeof(n) <= sizeof(setting_table[0].name) &&                                   \
                        sizeof(i) <= sizeof(setting_table[0].initial) &&                            \
                        sizeof(w) <= sizeof(setting_table[0].words) &&                              \

@@ -24,15 +24,8 @@ enum setting_id {
     SETTINGS
 };
 
-/* STOOK_HARDEN's words, in their order. */
-enum {
-    SETTING_HARDEN_ORDER = 1,
-    SETTING_HARDEN_ZERO = 2,
-    SETTING_HARDEN_QUARANTINE = 4,
-    SETTING_HARDEN_GUARDS = 8,
-    SETTING_HARDEN_TYPES = 16,
-    SETTING_HARDEN_TOKENS = 32,
-};
+/* Of STOOK_HARDEN's words the third and the last one. */
+enum { SETTING_HARDEN_QUARANTINE = 4, SETTING_HARDEN_TOKENS = 32 };
 
 enum setting_type {
     SETTING_FLAG,
@@ -50,7 +43,6 @@ enum setting_type {
 struct setting {
     char name[24], initial[8], words[48], unit[16];
     uint8_t type;
-    bool forgotten;
     size_t least, most;
 };
 extern const struct setting setting_table[SETTINGS] __attribute__((visibility("hidden")));
@@ -87,7 +79,7 @@ void setting_reset(enum setting_id id, enum setting_source source);
 /* The row of "NAME=value", or -1. */
 int setting_find(const char *variable);
 
-/* Reads anew, from this environment; for tests. */
+/* Reads anew, from this environment, or (NULL) from none: for simulations and tests. */
 void settings_read(char *const *environment, bool secure);
 
 #endif

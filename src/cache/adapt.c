@@ -281,7 +281,7 @@ void adapt_scan(const struct stook_cache *own, bool near)
             adapt_lower(cache);
         return;
     }
-    pin_begin(&pin, NULL);
+    pin_begin(&pin);
     pin_set(&pin, cache); /* it stays even if it is destroyed meanwhile */
     lock_drop(&cache_list.lock, LOCK_CACHES);
     if (cache)

@@ -74,46 +74,38 @@ __attribute__((noinline, cold)) size_t bulk_alloc_plain(struct stook_cache *cach
     return got;
 }
 
+/* What the main sheaf did not hold: all of it, or none with errno.  By itself, so that the fast path has no frame. */
+static __attribute__((noinline, cold)) int bulk_alloc_rest(struct stook_cache *cache,
+                                                           unsigned flags, size_t n, void **objects,
+                                                           size_t got, uint64_t where)
+{
+    if (got > 0)
+        got = bulk_alloc_slow(cache, flags, n, objects, got);
+    else if (cache_hooks(cache))
+        got = hooks.alloc_more(
+            &(struct hooks_call){cache, flags, -1, where, HOOKS_GROUP, n, objects});
+    else
+        got = bulk_alloc_plain(cache, flags, n, objects);
+    return got == n ? 0 : -1;
+}
+
 /*
- * From the main sheaf in one section: how many.  Up to BULK_CHUNK: a section is short, and counts in
- * 32 bits.  Takes the objects of the sheaf even if they are too few, but not from a cache with hooks,
- * whose head has no sheaf.
+ * From the main sheaf in one section.  Up to BULK_CHUNK: a section is short, and counts in 32 bits.  Takes the objects
+ * of the sheaf even if they are too few, but not from a cache with hooks, whose head has no sheaf.
  */
-static inline __attribute__((always_inline)) size_t bulk_alloc_fast(struct stook_cache *cache,
-                                                                    unsigned flags, size_t n,
-                                                                    void **objects)
+__attribute__((aligned(64))) int stook_alloc_bulk(struct stook_cache *cache, unsigned flags,
+                                                  size_t n, void **objects)
 {
     uint32_t got = 0;
 
     if (alloc_is_fast(flags) && __builtin_expect(n - 1 < BULK_CHUNK, 1) &&
         __builtin_expect(rseq_pop_bulk(cache->head.slots, cache->head.rseq_offset, objects,
-                                       (uint32_t)n, &got) != RSEQ_DONE,
-                         0))
-        got = 0;
-    return got;
-}
-
-/* The public result: all of them, or none with errno. */
-static inline __attribute__((always_inline)) int bulk_result(size_t got, size_t n)
-{
-    return __builtin_expect(got == n, 1) ? 0 : -1;
-}
-
-__attribute__((aligned(64))) int stook_alloc_bulk(struct stook_cache *cache, unsigned flags,
-                                                  size_t n, void **objects)
-{
-    size_t got = bulk_alloc_fast(cache, flags, n, objects);
-
-    if (__builtin_expect(got == n, 1))
+                                       (uint32_t)n, &got) == RSEQ_DONE,
+                         1) &&
+        __builtin_expect(got == n, 1))
         return 0;
-    if (got == 0 && cache_hooks(cache))
-        return bulk_result(hooks.alloc_more(&(struct hooks_call){
-                               cache, flags, -1, where_address(__builtin_return_address(0)),
-                               HOOKS_GROUP, n, objects}),
-                           n);
-    return bulk_result(got > 0 ? bulk_alloc_slow(cache, flags, n, objects, got)
-                               : bulk_alloc_plain(cache, flags, n, objects),
-                       n);
+    return bulk_alloc_rest(cache, flags, n, objects, got,
+                           where_address(__builtin_return_address(0)));
 }
 
 static __attribute__((noinline, cold)) void bulk_free_slow(struct stook_cache *cache, size_t n,

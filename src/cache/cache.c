@@ -124,7 +124,6 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     stat_init(cache);
     __atomic_store_n(&cache_table[index], cache, __ATOMIC_RELEASE);
     list_add_tail(&cache_list.all, &cache->link);
-    cache_list.count++;
     if (cache_list.end <= index)
         cache_list.end = index + 1;
 }
@@ -500,7 +499,6 @@ static __attribute__((cold)) void cache_unmake(struct stook_cache *cache)
 
     lock_take(&cache_list.lock, LOCK_CACHES);
     list_remove(&cache->link);
-    cache_list.count--;
     cache_table[cache->index] = NULL;
     stat_exit(cache);
     if (cache->permutation)

@@ -177,6 +177,7 @@ void fork_child(void)
 
     atomic_fetch_add_explicit(&fork_count, 1, memory_order_relaxed);
     pin_child();
+    registration_child();
 
     if (context->fork == FORK_HOLDING) {
         context->fork = FORK_NONE;

@@ -73,7 +73,7 @@ extern int dladdr1(const void *address, Dl_info *info, void **more, int flags)
 #ifndef RTLD_DL_LINKMAP
 #define RTLD_DL_LINKMAP 2
 #endif
-#pragma weak _DYNAMIC /* of the object that this file is linked into */
+extern ElfW(Dyn) _DYNAMIC[] __attribute__((weak)); /* of the object that this file is linked into */
 
 /*
  * The kernel reads the descriptor of a thread's last section when it switches the thread, so the object that

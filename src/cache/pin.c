@@ -5,61 +5,38 @@
 #include "cache/pin.h"
 
 #include "base/placed.h"
+#include "base/raw.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
-#include "os/os.h"
 
 struct cache_list cache_list;
 static __thread struct pin *pin_top __attribute__((tls_model("initial-exec")));
 
-void pin_begin(struct pin *pin, struct stook_cache **caches)
+void pin_begin(struct pin *pin)
 {
-    *pin = (struct pin){.caches = caches ? caches : &pin->one, .below = pin_top};
+    *pin = (struct pin){.below = pin_top};
     pin_top = pin;
 }
 
 void pin_end(struct pin *pin)
 {
-    STOOK_ASSERT(pin->n == 0 && pin_top == pin);
+    STOOK_ASSERT(!pin->one && pin_top == pin);
     pin_top = pin->below;
 }
 
-/* Handlers may fork between any two of these: what is counted is in the record before and after. */
-static void pin_take(struct stook_cache *cache)
-{
-    cache->pins++;
-}
-
-static void pin_give(struct stook_cache *cache)
-{
-    /* Only destroying waits, and only once it is not alive. */
-    if (--cache->pins == 0 && !cache->alive) {
-        atomic_fetch_add_explicit(&cache_list.turn, 1, memory_order_relaxed);
-        os_wake(&cache_list.turn, INT32_MAX);
-    }
-}
-
-void pin_add(struct pin *pin)
-{
-    pin_take(pin->caches[pin->n++]);
-}
-
-void pin_drop(struct pin *pin)
-{
-    while (pin->n > 0)
-        pin_give(pin->caches[--pin->n]);
-}
-
+/* Handlers may fork between any two of these stores: what is counted is in the record before and after. */
 void pin_set(struct pin *pin, struct stook_cache *cache)
 {
-    struct stook_cache *before = pin->n ? pin->one : NULL;
+    struct stook_cache *before = pin->one;
 
     if (cache)
-        pin_take(cache);
+        cache->pins++;
     pin->one = cache;
-    pin->n = cache != NULL;
-    if (before)
-        pin_give(before);
+    /* Only destroying waits, and only once the cache is not alive. */
+    if (before && --before->pins == 0 && !before->alive) {
+        atomic_fetch_add_explicit(&cache_list.turn, 1, memory_order_relaxed);
+        raw_wake(&cache_list.turn, INT32_MAX);
+    }
 }
 
 /* The next older cache, or NULL.  Under the list's lock. */
@@ -78,7 +55,7 @@ void pin_each(bool (*act)(struct stook_cache *cache, void *arg), void *arg)
     struct pin pin;
     bool more;
 
-    pin_begin(&pin, NULL);
+    pin_begin(&pin);
     lock_take(&cache_list.lock, LOCK_CACHES);
     pin_set(&pin, pin_next(&cache_list.all));
     while (pin.one) {
@@ -101,7 +78,7 @@ void pin_wait(const struct stook_cache *cache)
         lock_drop(&cache_list.lock, LOCK_CACHES);
         if (!pinned)
             return;
-        os_wait(&cache_list.turn, turn, 0);
+        raw_wait(&cache_list.turn, turn, 0);
     }
 }
 
@@ -113,6 +90,6 @@ FIRST_TEXT void pin_child(void)
         if (cache_table[i] && cache_table[i]->pins > 0)
             cache_table[i]->pins = 0;
     for (const struct pin *pin = pin_top; pin; pin = pin->below)
-        for (unsigned i = 0; i < pin->n; i++)
-            pin->caches[i]->pins++;
+        if (pin->one)
+            pin->one->pins++;
 }

@@ -2,7 +2,7 @@
 /*
  * pin.h - caches that stay while a thread works on them without the list's lock.
  *
- * A pin is a record on the stack of the thread that holds it.  All records of a thread are a chain, by
+ * A pin is a record of one cache on the stack of the thread that holds it.  All records of a thread are a chain, by
  * which a forked child counts anew: of all threads that held pins only one is there.
  */
 #ifndef STOOK_CACHE_PIN_H
@@ -13,21 +13,15 @@
 #include <stdbool.h>
 
 struct pin {
-    struct stook_cache **caches; /* `one`, or an array of the holder's */
-    unsigned n;
-    struct stook_cache *one;
-    struct pin *below; /* the record that this thread began before */
+    struct stook_cache *one; /* NULL: none */
+    struct pin *below;       /* the record that this thread began before */
 };
 
 /* Records begin and end in pairs, the last first.  No lock. */
-void pin_begin(struct pin *pin, struct stook_cache **caches);
+void pin_begin(struct pin *pin);
 void pin_end(struct pin *pin);
 
-/* One more of the array, whose entry is set already; all of them go.  Under the cache list's lock. */
-void pin_add(struct pin *pin);
-void pin_drop(struct pin *pin);
-
-/* A record of one cache: another in its place, or none.  Under the cache list's lock. */
+/* Another cache in its place, or none.  Under the cache list's lock. */
 void pin_set(struct pin *pin, struct stook_cache *cache);
 
 /* Calls `act` for each cache, the newest first, until it returns false.  Without the list's lock, so it may take that. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * upkeep.h - what becomes due on the way and asks the kernel for things, or takes other CPUs' slots: a
- * scan for CPUs that were left, capacities that fall, a message from outside.
+ * scan for CPUs that were left, capacities that fall.
  *
  * The calls that find it due only say so (context.h).  An allocation that may wait does it, of a
  * cache that is not malloc's, once it has left the library.  A free, malloc, or a handler that interrupted the
  * library never does.  malloc does what asks the kernel for nothing but memory: barns of an
- * idle cache go back to their first limit.  It takes messages, too, whatever they ask for: their sender wants it.
+ * idle cache go back to their first limit.
  */
 #ifndef STOOK_CACHE_UPKEEP_H
 #define STOOK_CACHE_UPKEEP_H

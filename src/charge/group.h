@@ -48,7 +48,7 @@ void group_uncharge(uint32_t number, size_t bytes);
 /* fork(): the lock is the last in the order, so taken last and dropped first; the child makes it
  * anew.  Before the first group these do next to nothing. */
 void group_fork_take(void);
-void group_fork_drop(void);
+void group_unlock(void);
 void group_child(void);
 
 #endif

@@ -146,7 +146,7 @@ static inline __attribute__((always_inline)) bool group_stock_word_give(_Atomic 
 static inline __attribute__((always_inline)) _Atomic uint64_t *group_stock_word_here(
     intptr_t rseq, uint32_t number)
 {
-    int cpu = percpu_registered_cpu(rseq);
+    int cpu = registration_cpu(rseq);
 
     return (unsigned)cpu < group_stocks.cpus
                ? (_Atomic uint64_t *)rows_at(group_stock_row(number), ROWS_LARGE, cpu)

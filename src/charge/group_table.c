@@ -6,8 +6,8 @@
 #include "charge/group_table.h"
 
 #include "base/placed.h"
+#include "base/raw.h"
 #include "base/report.h"
-#include "os/os.h"
 
 #include <string.h>
 
@@ -170,11 +170,6 @@ FIRST_TEXT void group_fork_take(void)
     lock_mark_fork(&group_table.lock);
 }
 
-FIRST_TEXT void group_fork_drop(void)
-{
-    group_unlock();
-}
-
 FIRST_TEXT void group_child(void)
 {
     uint32_t high = atomic_load_explicit(&group_table.high, memory_order_relaxed);
@@ -200,7 +195,7 @@ void group_callback_leave(struct group *group)
     group_thread.inside = 0;
     group->running--;
     atomic_fetch_add_explicit(&group_table.turn, 1, memory_order_relaxed);
-    os_wake(&group_table.turn, INT32_MAX);
+    raw_wake(&group_table.turn, INT32_MAX);
 }
 
 void group_callback_wait(struct group *group)
@@ -211,7 +206,7 @@ void group_callback_wait(struct group *group)
         turn = atomic_load_explicit(&group_table.turn, memory_order_relaxed);
         group_unlock();
         context_leave();
-        os_wait(&group_table.turn, turn, 0);
+        raw_wait(&group_table.turn, turn, 0);
         context_enter();
         group_take();
     }

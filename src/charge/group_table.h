@@ -109,7 +109,6 @@ static inline uint32_t group_id(const struct group *group)
 bool group_lock(bool nospin);
 /* The same for calls that may wait for a fork. */
 void group_take(void);
-void group_unlock(void);
 
 /* charge/group_limit.c.  No soft limit any more.  Under the lock. */
 void group_limit_clear_soft(struct group *group);

@@ -20,14 +20,6 @@ enum {
 
 struct depot depot LARGE_BSS;
 
-/* What is at *place, or fresh pages. */
-static void *depot_map(void *place, size_t size)
-{
-    void *found = __atomic_load_n((void **)place, __ATOMIC_ACQUIRE);
-
-    return found ? found : tag_map(place, NULL, size);
-}
-
 static struct depot_record *depot_record(uint32_t number)
 {
     uint64_t *chunk =
@@ -51,7 +43,7 @@ static uint32_t depot_take(uint32_t words)
                 return 0;
         } while (!atomic_compare_exchange_weak_explicit(
             &depot.used, &at, from + words, memory_order_relaxed, memory_order_relaxed));
-        return depot_map(&depot.chunk[from / DEPOT_CHUNK], DEPOT_CHUNK * sizeof(uint64_t))
+        return tag_map(&depot.chunk[from / DEPOT_CHUNK], NULL, DEPOT_CHUNK * sizeof(uint64_t))
                    ? (uint32_t)from
                    : 0;
     }
@@ -86,7 +78,7 @@ uint32_t depot_put(const uint64_t *frames, unsigned depth)
         hash = (hash ^ frames[i]) * 0x9e3779b97f4a7c15u;
         hash ^= hash >> 29;
     }
-    bucket = depot_map(&depot.bucket, DEPOT_BUCKETS * sizeof(*bucket));
+    bucket = tag_map(&depot.bucket, NULL, DEPOT_BUCKETS * sizeof(*bucket));
     if (!bucket)
         return 0;
     bucket += hash >> 48;

@@ -8,7 +8,6 @@
 #include "base/raw.h"
 #include "debug/pages_track.h"
 #include "debug/zone.h"
-#include "os/vdso.h"
 
 #include <string.h>
 
@@ -123,7 +122,7 @@ static void facts_bytes(struct facts *facts)
 /* A call and its frames, which become symbols; those of the library's own files go later. */
 static void facts_call(struct facts *facts, enum facts_stack which, const struct track *track)
 {
-    uint64_t frames[DEPOT_DEPTH], now = vdso_clock(CLOCK_MONOTONIC_COARSE);
+    uint64_t frames[DEPOT_DEPTH], now = raw_clock();
     unsigned depth = depot_get(track->stack, frames);
 
     if (track->time == 0)

@@ -15,7 +15,6 @@
 #include "debug/facts.h"
 #include "debug/flags.h"
 #include "debug/sentence.h"
-#include "os/vdso.h"
 #include "slab/wrong.h"
 
 #include <stook/debug.h>
@@ -104,12 +103,12 @@ FIRST_TEXT void debug_report_child(void)
  * thread has had them for too long. */
 static bool report_take(uint32_t self)
 {
-    uint64_t start = vdso_clock(CLOCK_MONOTONIC_COARSE);
+    uint64_t start = raw_clock();
     uint32_t owner = 0;
 
     while (!atomic_compare_exchange_strong_explicit(&report_owner, &owner, self,
                                                     memory_order_acquire, memory_order_relaxed)) {
-        if (owner == self || vdso_clock(CLOCK_MONOTONIC_COARSE) - start > REPORT_PATIENCE)
+        if (owner == self || raw_clock() - start > REPORT_PATIENCE)
             return false;
         raw_wait(&report_owner, owner, REPORT_NAP);
         owner = 0;
@@ -213,7 +212,7 @@ int stook_object_track(const void *object, int which, struct stook_object_track 
         errno = ENOENT;
         return -1;
     }
-    now = vdso_clock(CLOCK_MONOTONIC_COARSE);
+    now = raw_clock();
     head = track_head(cache, slab, index);
     known.requested = head->requested ? head->requested : cache->object_size;
     known.age = now > track.time ? now - track.time : 0;

@@ -58,7 +58,6 @@ static void sentence_pointer(struct writer *w, const struct debug_finding *f)
         writer_print(w, ": it is the library's own memory (its cache %s)", owner->name);
         return;
     }
-    slab = slab_at(pointer, *pagemap_at(pointer));
     if (wrong_place(pointer, &slab, &index))
         writer_print(w, "; it lies %zu bytes into object %u",
                      (size_t)(pointer - (const char *)slab_object(owner, slab, index)), index);

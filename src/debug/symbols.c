@@ -13,7 +13,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,14 +33,14 @@ static struct {
     uint32_t best_name[SYMBOLS_MOST]; /* of the table of strings; 0: none */
 } work LARGE_BSS;
 
-static bool symbols_read(int fd, uint64_t at, void *to, size_t size)
+bool symbols_read(int fd, uint64_t at, void *to, size_t size)
 {
-    ssize_t n;
+    long n;
 
     do
-        n = raw_call(SYS_pread64, fd, to, size, at);
-    while (n < 0 && errno == EINTR);
-    return n == (ssize_t)size;
+        n = raw_result(SYS_pread64, fd, to, size, at);
+    while (n == -EINTR);
+    return n == (long)size;
 }
 
 /* The address in the file's own terms of a place in the file. */

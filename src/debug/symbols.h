@@ -6,6 +6,8 @@
 #ifndef STOOK_DEBUG_SYMBOLS_H
 #define STOOK_DEBUG_SYMBOLS_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct symbol {
@@ -17,5 +19,7 @@ struct symbol {
 };
 
 void symbols_find(struct symbol *symbols, unsigned n);
+/* So many bytes of a file from there on; false: there are fewer. */
+bool symbols_read(int fd, uint64_t at, void *to, size_t size);
 
 #endif

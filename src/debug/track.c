@@ -5,7 +5,6 @@
 #include "base/placed.h"
 #include "base/raw.h"
 #include "debug/depot.h"
-#include "os/vdso.h"
 
 #include <errno.h>
 
@@ -31,7 +30,7 @@ void track_now(struct track *track, uint64_t where)
 
     if (track_thread == 0)
         track_thread = (uint32_t)raw_gettid();
-    *track = (struct track){.time = vdso_clock(CLOCK_MONOTONIC_COARSE),
+    *track = (struct track){.time = raw_clock(),
                             .stack = depot_here(where),
                             .thread = track_thread,
                             .cpu = (uint32_t)percpu_cpu_asked()};

@@ -76,7 +76,8 @@ static unsigned affinity_read(const char *buffer, long bytes, uint64_t cpus[AFFI
 unsigned affinity_process(uint64_t cpus[AFFINITY_WORDS], const uint64_t *enough, unsigned most)
 {
     char buffer[2048] __attribute__((aligned(8)));
-    int saved = errno, folder = raw_open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    int saved = errno,
+        folder = raw_openat(AT_FDCWD, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     unsigned threads = 0;
     bool done = false;
     long bytes = -1;

@@ -21,7 +21,7 @@ static bool alone_start(enum hooks_start phase, char *const *environment)
 static bool alone_due(enum hooks_due what, void *span, size_t blocks)
 {
     (void)span, (void)blocks;
-    if (what == HOOKS_DUE_SLABS)
+    if (what == HOOKS_DUE_LEFT)
         node_drain_deferred();
     return true;
 }

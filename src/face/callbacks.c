@@ -8,8 +8,8 @@
 #include "base/context.h"
 #include "base/init.h"
 #include "base/placed.h"
+#include "base/raw.h"
 #include "cache/reclaim.h"
-#include "os/os.h"
 
 #include <errno.h>
 
@@ -48,7 +48,7 @@ static void callbacks_leave(unsigned i)
     lock_drop(&callbacks.lock, LOCK_RECLAIM);
     context_leave();
     if (going)
-        os_wake(&callbacks.turn, INT32_MAX);
+        raw_wake(&callbacks.turn, INT32_MAX);
 }
 
 size_t callbacks_reclaim(size_t wanted, bool *any)
@@ -128,7 +128,7 @@ int stook_reclaim_unregister(stook_reclaim_fn fn, void *arg)
             turn = atomic_load_explicit(&callbacks.turn, memory_order_relaxed);
             lock_drop(&callbacks.lock, LOCK_RECLAIM);
             context_leave();
-            os_wait(&callbacks.turn, turn, 0);
+            raw_wait(&callbacks.turn, turn, 0);
             context_enter();
             lock_take(&callbacks.lock, LOCK_RECLAIM);
         }

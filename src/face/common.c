@@ -15,7 +15,6 @@
 #include "face/callbacks.h"
 #include "face/hotplug.h"
 #include "large/arena_span.h"
-#include "large/large.h"
 #include "slab/node.h"
 #include "view/reader.h"
 #include "watch/settings_show.h"
@@ -53,11 +52,9 @@ FIRST_TEXT bool common_start(enum hooks_start phase, char *const *environment)
 bool common_due(enum hooks_due what, void *span, size_t blocks)
 {
     switch (what) {
-    case HOOKS_DUE_SLABS:
+    case HOOKS_DUE_LEFT:
         node_drain_deferred();
-        break;
-    case HOOKS_DUE_LARGE:
-        large_drain_deferred();
+        arena_free_left();
         break;
     case HOOKS_DUE_SCAN:
         hotplug_scan();
@@ -76,7 +73,7 @@ FIRST_TEXT void common_fork(enum hooks_fork phase)
         group_fork_take();
         break;
     case HOOKS_FORK_DROP:
-        group_fork_drop();
+        group_unlock();
         callbacks_fork_drop();
         break;
     case HOOKS_FORK_RENEW:

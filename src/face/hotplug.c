@@ -80,8 +80,6 @@ FIRST_TEXT void hotplug_child(void)
         lock_init(&hotplug.busy);
 }
 
-/* ---- all caches ----------------------------------------------------------------------------- */
-
 /* Whether returning slabs runs the program's code, which may destroy another cache and so wait until no
  * thread has it pinned. */
 static bool hotplug_calls_out(const struct stook_cache *cache)
@@ -89,71 +87,41 @@ static bool hotplug_calls_out(const struct stook_cache *cache)
     return cache->dtor || (cache->flags & STOOK_CACHE_TYPESAFE);
 }
 
-/* The next older cache of those that call out, or of all; or NULL.  Under the list's lock. */
-static struct stook_cache *hotplug_next(struct list *link, bool all)
-{
-    for (link = link->prev; link != &cache_list.all; link = link->prev) {
-        struct stook_cache *cache = LIST_ENTRY(link, struct stook_cache, link);
-        if (cache->alive && (all || hotplug_calls_out(cache)))
-            return cache;
-    }
-    return NULL;
-}
-
-/* One after the other, without the list's lock; the library's own, which are the oldest, last. */
-static bool hotplug_each(bool all, bool (*act)(struct stook_cache *cache, unsigned number),
-                         unsigned number)
-{
-    struct pin pin;
-    bool done = true;
-
-    pin_begin(&pin, NULL);
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    pin_set(&pin, hotplug_next(&cache_list.all, all));
-    while (pin.one) {
-        lock_drop(&cache_list.lock, LOCK_CACHES);
-        done &= act(pin.one, number);
-        lock_take(&cache_list.lock, LOCK_CACHES);
-        pin_set(&pin, hotplug_next(&pin.one->link, all));
-    }
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    pin_end(&pin);
-    return done;
-}
-
 /* ---- CPUs ----------------------------------------------------------------------------------- */
 
-static bool hotplug_drain_slot(struct stook_cache *cache, unsigned cpu)
+struct hotplug_drain {
+    unsigned cpu;
+    bool done; /* no slot was left as it was */
+};
+
+static bool hotplug_drain_slot(struct stook_cache *cache, void *arg)
 {
-    return slot_drain_cpu(&cache, 1, cpu, false);
+    struct hotplug_drain *drain = arg;
+
+    if (hotplug_calls_out(cache))
+        drain->done &= slot_drain_cpu(&cache, 1, drain->cpu, false);
+    return true;
 }
 
-/* The sheaves of one CPU go back: one fence for all caches but those that call out. */
+/* The sheaves of one CPU go back: under the list's lock with one fence, and those of caches that call out without it. */
 static bool hotplug_drain_cpu(unsigned cpu)
 {
-    struct pin pin;
-    bool done;
+    struct hotplug_drain drain = {.cpu = cpu};
+    unsigned n = 0;
 
-    pin_begin(&pin, hotplug.cache);
-    percpu_leave(cpu);
+    percpu_change_use(cpu, PERCPU_USED, PERCPU_LEFT);
     lock_take(&cache_list.lock, LOCK_CACHES);
     for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
         struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
-        if (cache->alive && !hotplug_calls_out(cache)) {
-            hotplug.cache[pin.n] = cache;
-            pin_add(&pin);
-        }
+        if (cache->alive && !hotplug_calls_out(cache))
+            hotplug.cache[n++] = cache;
     }
+    drain.done = slot_drain_cpu(hotplug.cache, n, cpu, false);
     lock_drop(&cache_list.lock, LOCK_CACHES);
-    done = slot_drain_cpu(hotplug.cache, pin.n, cpu, false);
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    pin_drop(&pin);
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    pin_end(&pin);
-    done &= hotplug_each(false, hotplug_drain_slot, cpu);
-    if (!done)
-        percpu_stay(cpu); /* for the next time */
-    return done;
+    pin_each(hotplug_drain_slot, &drain);
+    if (!drain.done)
+        percpu_change_use(cpu, PERCPU_LEFT, PERCPU_USED); /* for the next time */
+    return drain.done;
 }
 
 /* CPUs with sheaves of ours, but those that no fence may interrupt; whether all are among `cpus`. */
@@ -173,8 +141,9 @@ static bool hotplug_used(uint64_t used[AFFINITY_WORDS], const uint64_t cpus[AFFI
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
 
-static bool hotplug_retire_barn(struct stook_cache *cache, unsigned node)
+static bool hotplug_retire_barn(struct stook_cache *cache, void *arg)
 {
+    unsigned node = *(unsigned *)arg;
     struct barn *barn = &cache->nodes[node].barn;
 
     /* Misses raise the limit again when a thread comes back. */
@@ -195,12 +164,14 @@ static void hotplug_retire_barns(const uint64_t cpus[AFFINITY_WORDS])
             live |= (uint64_t)1 << topology_node(cpu) | (uint64_t)1 << topology_home(cpu);
     for (unsigned node = 0; node < topology.nodes; node++)
         if (!((live | hotplug.idle) >> node & 1))
-            (void)hotplug_each(true, hotplug_retire_barn, node);
+            pin_each(hotplug_retire_barn, &node);
     hotplug.idle = ~live;
 }
 
-static bool hotplug_shrink_node(struct stook_cache *cache, unsigned node)
+static bool hotplug_shrink_node(struct stook_cache *cache, void *arg)
 {
+    unsigned node = *(unsigned *)arg;
+
     barn_drain(cache, node);
     (void)node_shrink(cache, node);
     return true;
@@ -217,7 +188,7 @@ static void hotplug_apply_memory(void)
             continue;
         arena_node_set(node, now >> node & 1);
         if (!(now >> node & 1))
-            (void)hotplug_each(true, hotplug_shrink_node, node);
+            pin_each(hotplug_shrink_node, &node);
     }
 }
 
@@ -290,9 +261,9 @@ void hotplug_again(void)
 /* ---- explicit calls ------------------------------------------------------------------------- */
 
 /* What was freed under readers on a CPU that was left is handed to RCU. */
-static bool hotplug_push_deferred(struct stook_cache *cache, unsigned cpu)
+static bool hotplug_push_deferred(struct stook_cache *cache, void *cpu)
 {
-    const struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
+    const struct slot *slot = percpu_slot(*(unsigned *)cpu, percpu_offset(cache->index));
 
     if (slot && cache_capacity(cache) > 0 && __atomic_load_n(&slot->rcu, __ATOMIC_RELAXED))
         hooks_rcu()(HOOKS_RCU_PUSH, cache, NULL);
@@ -311,7 +282,7 @@ static unsigned hotplug_leave_cpus(const uint64_t cpus[AFFINITY_WORDS])
         for (unsigned i = 0; !hotplug_drain_cpu(cpu) && i < HOTPLUG_TRIES; i++)
             lock_pause(i);
         if (hooks_rcu())
-            (void)hotplug_each(true, hotplug_push_deferred, cpu);
+            pin_each(hotplug_push_deferred, &cpu);
         left += use == PERCPU_USED;
     }
     if (topology.nodes > 1)

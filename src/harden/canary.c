@@ -11,8 +11,7 @@ static uint64_t canary_secret; /* constant after the start */
 
 FIRST_TEXT void canary_start(void)
 {
-    for (unsigned i = 0; i < sizeof(canary_secret); i++)
-        canary_secret = canary_secret << 8 | random_below(256);
+    canary_secret = random_word();
 }
 
 /* The distance from the object's start to the end of its canary. */

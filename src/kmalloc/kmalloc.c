@@ -15,12 +15,12 @@
 #include "kmalloc/classes.h"
 #include "kmalloc/kmalloc.h"
 #include "base/init.h"
+#include "base/raw.h"
 #include "kmalloc/private.h"
 #include "kmalloc/sampled.h"
 #include "observe/observe.h"
 #include "cache/cache_list.h"
 #include "cache/reclaim.h"
-#include "os/os.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "large/large.h"
@@ -161,8 +161,7 @@ static __attribute__((noinline, cold)) void *kmalloc_large_refused(void *object)
 {
     int error = errno;
 
-    (void)large_free(object, context_enter());
-    context_leave();
+    (void)large_free(object);
     errno = error;
     return NULL;
 }
@@ -360,7 +359,7 @@ void stook_kmem_nap(unsigned tries)
     static _Atomic uint32_t nobody;
     int saved = errno;
 
-    os_wait(&nobody, 0, (uint64_t)KMALLOC_NAP << (tries < KMALLOC_NAPS ? tries : KMALLOC_NAPS));
+    raw_wait(&nobody, 0, (uint64_t)KMALLOC_NAP << (tries < KMALLOC_NAPS ? tries : KMALLOC_NAPS));
     errno = saved;
 }
 

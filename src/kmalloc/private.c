@@ -57,10 +57,35 @@ bool stook_private_start(unsigned interface, const char *version, void (*make)(v
     return once_is_done(&once);
 }
 
+/* In the context: a handler that interrupts this thread in the slot finds that it did. */
+static int private_pop(const void *slot, intptr_t rseq_offset, void **object)
+{
+    uint32_t got;
+
+    (void)rseq_offset;
+    (void)context_enter();
+    got = slot_pop_bulk((uintptr_t)slot - (uintptr_t)percpu.areas, object, 1);
+    context_leave();
+    return got == 1;
+}
+
+static int private_push(const void *slot, intptr_t rseq_offset, void *object)
+{
+    uint32_t put;
+
+    (void)rseq_offset;
+    (void)context_enter();
+    put = slot_push_bulk((uintptr_t)slot - (uintptr_t)percpu.areas, &object, 1);
+    context_leave();
+    return put == 1;
+}
+
 void stook_private_view(struct stook_private_view *view)
 {
     view->areas = percpu.areas;
     view->rseq_offset = percpu.rseq_offset;
+    view->pop = percpu.rseq ? NULL : private_pop;
+    view->push = percpu.rseq ? NULL : private_push;
     view->base = pagemap.middle;
     view->entries = pagemap_at((void *)pagemap.middle);
     view->tokens = setting_number(SETTING_HARDEN) & SETTING_HARDEN_TOKENS;
@@ -346,21 +371,12 @@ static void *private_large(size_t size, size_t align, bool *zeroed)
     return object;
 }
 
-/* Of a large object that is not accounted, or no longer. */
-static bool private_large_free(void *object)
-{
-    bool freed = large_free(object, context_enter());
-
-    context_leave();
-    return freed;
-}
-
 void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const void *from)
 {
     void *object = private_large(observe_large_wanted(size), align, zeroed);
 
     if (object && !observe_large(object, size, account_process, STOOK_WAIT, private_where(from))) {
-        (void)private_large_free(object);
+        (void)large_free(object);
         errno = ENOMEM; /* that is all that malloc may say */
         return NULL;
     }
@@ -374,7 +390,7 @@ size_t stook_private_large_size(const void *object)
 
 bool stook_private_large_free(void *object)
 {
-    return observe_large_free(&object) && (!object || private_large_free(object));
+    return observe_large_free(&object) && (!object || large_free(object));
 }
 
 static bool private_resize(void *object, size_t size)

@@ -21,13 +21,16 @@
  * thread is starting either, and has come back (base/once.h).  The first call.  It says which both are, and aborts, if malloc's `interface` is
  * another one: that is the number of what is declared here, which grows with every change.
  */
-#define STOOK_PRIVATE_INTERFACE 11u
+#define STOOK_PRIVATE_INTERFACE 12u
 STOOK_API bool stook_private_start(unsigned interface, const char *version, void (*make)(void));
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
 struct stook_private_view {
     const char *areas; /* CPU 0's (stook/inline.h); slot 0 never has a sheaf */
     intptr_t rseq_offset;
+    /* In locked mode, else NULL: as stook_rseq_pop() and stook_rseq_push() (stook/sections.h), by the slot's lock. */
+    int (*pop)(const void *slots, intptr_t rseq_offset, void **object);
+    int (*push)(const void *slots, intptr_t rseq_offset, void *object);
     uintptr_t base;          /* of what all objects lie in */
     const uint32_t *entries; /* the page map: the low 16 bits are the cache's index */
     uint64_t key;            /* of malloc's marks: random */

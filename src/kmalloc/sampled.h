@@ -5,7 +5,7 @@
  * Where nothing is sampled, no call comes by here.  Where something is (stook_kmalloc_doors()), no class has an entry in
  * the tables of the fast paths (malloc/fast.h, kmalloc.c).  So each allocation leaves the fast path, and compares its
  * size with the thread's countdown.  If it is no sample, it pops an object by the fast path's section, and counts down
- * (class_counted(), kmalloc_slow()).  If it is due, or the main sheaf is empty, it takes the slow path, which counts it
+ * (class_again(), kmalloc_slow()).  If it is due, or the main sheaf is empty, it takes the slow path, which counts it
  * by the function below.  So each allocation is counted once.  Frees stay fast.  A sample lies in a shadow cache or
  * between pages without access, where `free` finds it by what it looks up anyway.
  */

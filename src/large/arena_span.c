@@ -229,14 +229,14 @@ static void arena_span_open(struct block *block)
 /* How a span comes back. */
 enum arena_span_put { ARENA_SPAN_WARM, ARENA_SPAN_GIVEN, ARENA_SPAN_CLEAN, ARENA_SPAN_UNMAPPED };
 
-/* False: a fork has the lock, or (ARENA_SPAN_UNMAPPED) the kernel refuses. */
+/* False: not now (zone_enter()), or (ARENA_SPAN_UNMAPPED) the kernel refuses. */
 static bool arena_span_put(void *span, size_t blocks, enum arena_span_put as)
 {
     bool keep = as == ARENA_SPAN_WARM;
     struct zone *zone = zone_of(span);
     uint32_t at = pagemap_index(span);
 
-    if (!lock_enter(&zone->lock, LOCK_ARENA, false))
+    if (!zone_enter(zone))
         return false;
     if (as == ARENA_SPAN_UNMAPPED && !zone_unmap_taken(zone, at)) {
         lock_drop(&zone->lock, LOCK_ARENA);
@@ -265,7 +265,7 @@ bool arena_span_free_now(void *span, size_t blocks)
     struct zone *zone = zone_of(span);
     bool keep;
 
-    if (!lock_enter(&zone->lock, LOCK_ARENA, false))
+    if (!zone_enter(zone))
         return false;
     keep = blocks * BLOCK_PAGES <= zone_limit(zone, zone->used_pages - blocks * BLOCK_PAGES);
     lock_drop(&zone->lock, LOCK_ARENA);
@@ -298,7 +298,7 @@ void arena_span_free_closed(void *span, size_t blocks)
 /* The blocks behind a span are free, or were never used, or are the next that the zone gets. */
 static bool arena_span_follow(struct zone *zone, uint32_t at, uint32_t n)
 {
-    const struct zone_tail *tail = &zone->tail[ZONE_SPANS];
+    struct zone_tail *tail = &zone->tail[ZONE_SPANS];
     int64_t got;
 
     if (arena_span_is_free(zone, at, n))
@@ -306,8 +306,10 @@ static bool arena_span_follow(struct zone *zone, uint32_t at, uint32_t n)
     if (tail->next != at)
         return false;
     got = zone_grow(zone, n, 1, ZONE_SPANS);
-    if (got >= 0 && got != at) /* the window has other blocks behind the tail */
-        zone_ungrow(zone, (uint32_t)got, n);
+    if (got >= 0 && got != at) { /* the window has other blocks behind the tail: they stay unused */
+        tail->next = (uint32_t)got;
+        zone->opened -= n;
+    }
     return got == at;
 }
 

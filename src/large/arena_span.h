@@ -20,7 +20,7 @@ void arena_span_advise(void *at, size_t blocks, bool huge);
 /* The blocks' pages were moved to those of `to`: what was said of huge pages went with them. */
 void arena_span_moved(void *from, void *to, size_t blocks);
 
-/* HOOKS_DUE_SPAN: false while a fork has the lock. */
+/* HOOKS_DUE_SPAN: false while a fork has the lock, or in a handler that interrupted the library. */
 bool arena_span_free_now(void *span, size_t blocks);
 
 #endif

@@ -26,12 +26,6 @@ enum {
     LARGE_SLACK = 8, /* an object may be larger than asked by 1/8 of its size */
 };
 
-/* In an object that a handler left to be freed. */
-struct large {
-    struct large *next;
-    struct extent extent;
-};
-
 _Atomic bool large_noted;
 
 _Static_assert(sizeof(struct large_note) == ARENA_NOTE, "a note has its place in the arena");
@@ -177,7 +171,9 @@ static void *large_alloc_outside(uint32_t turn, size_t size, size_t align, bool 
 
 void *large_alloc_any(size_t size, size_t align, bool nospin, bool *zeroed)
 {
-    unsigned home = topology.home_of_node[percpu_node(percpu_cpu())];
+    /* A number that the thread has kept in locked mode may be another node's. */
+    int cpu = topology.nodes > 1 ? percpu_cpu_asked() : percpu_cpu();
+    unsigned home = topology.home_of_node[percpu_node(cpu)];
     const struct large_ask ask = {size, align, nospin, true};
     uint32_t turn = lock_turn();
     void *object = large_make(home, &ask, zeroed);
@@ -240,45 +236,18 @@ static bool large_free_outside(void *object)
     return bytes > 0;
 }
 
-static void large_finish(void *object, struct extent extent)
-{
-    large_account(-(uint64_t)1, -(uint64_t)extent.pages);
-    large_release(object, extent);
-}
-
-bool large_free(void *object, bool nospin)
+bool large_free(void *object)
 {
     struct extent extent = begin_clear(object);
 
     if (extent.pages == 0)
         return large_free_outside(object);
     arena_unnote(object, extent.blocks > 0);
-    if (nospin) {
-        struct context *context = context_self();
-        struct large *large = object;
-        struct large *next = atomic_load_explicit(&context->large, memory_order_relaxed);
-        large->extent = extent;
-        /* Handlers nest, they do not run side by side: an exchange that fails is tried again. */
-        do {
-            large->next = next;
-        } while (!atomic_compare_exchange_weak_explicit(
-            &context->large, &next, large, memory_order_relaxed, memory_order_relaxed));
-    } else {
-        large_finish(object, extent);
-    }
+    large_account(-(uint64_t)1, -(uint64_t)extent.pages);
+    context_enter(); /* from within the library, too: then its pages go back when the call leaves it */
+    large_release(object, extent);
+    context_leave();
     return true;
-}
-
-void large_drain_deferred(void)
-{
-    struct context *context = context_self();
-    struct large *large = atomic_exchange_explicit(&context->large, NULL, memory_order_relaxed);
-
-    while (large) {
-        struct large *next = large->next;
-        large_finish(large, large->extent);
-        large = next;
-    }
 }
 
 static bool large_resize_run(void *object, struct extent had, size_t pages)
@@ -359,7 +328,7 @@ void *large_move(unsigned zone, void *object, size_t size)
     moved = large_alloc(zone, size, BLOCK_SIZE, false, NULL);
     if (!moved || !move_range(object, moved, (size_t)had.pages * PAGE_SIZE)) {
         if (moved)
-            (void)large_free(moved, false);
+            (void)large_free(moved);
         edge_span_close(object, had.blocks);
         return NULL;
     }

@@ -26,11 +26,8 @@ size_t large_bytes(const void *object);
 /* Usable bytes of the large object that begins at `object`; 0: none does.  Any pointer. */
 size_t large_size(const void *object);
 
-/*
- * Gives a large object back.  With `nospin` (a handler interrupted this library) it is left to the
- * interrupted holder, which finishes when it leaves the library.  False: no large object.
- */
-bool large_free(void *object, bool nospin);
+/* Gives a large object back, which is not accounted, or no longer; any context.  False: no large object. */
+bool large_free(void *object);
 
 /* Makes it at least `size` bytes (not 0) without moving it, or gives its tail back; false: no. */
 bool large_resize(void *object, size_t size);
@@ -62,8 +59,5 @@ extern struct large_row large_row[LARGE_ROWS] __attribute__((visibility("hidden"
 
 /* The large objects alive and the bytes of their pages: racy sums. */
 void large_count(uint64_t *objects, uint64_t *bytes);
-
-/* The interrupted holder's part of large_free(); a hook of the context. */
-void large_drain_deferred(void);
 
 #endif

@@ -305,6 +305,9 @@ void class_make(void)
     stook_private_view(&view);
     fast.slots = (uintptr_t)view.areas;
     fast.rseq_offset = view.rseq_offset;
+    /* Other threads read these two before they find out that malloc has started. */
+    __atomic_store_n(&fast.pop, view.pop, __ATOMIC_RELEASE);
+    __atomic_store_n(&fast.push, view.push, __ATOMIC_RELEASE);
     fast.base = view.base;
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
     fast.key = view.key;
@@ -394,17 +397,29 @@ static void *class_small(size_t size, const void *from)
     return __builtin_expect(object != NULL, 1) ? object : class_alloc_larger(class, size, from);
 }
 
-/* The fast path of an allocation that is counted, and is no sample.  stook_private_alloc() counts every other one. */
-static inline bool class_counted(size_t size, void **object)
+/* What the callers tried by a section, in locked mode by the slot's lock.  False in rseq mode. */
+static inline bool class_locked(enum fast_table table, size_t size, void **object)
+{
+    return FAST_TESTED(pop) && fast_alloc_by(FAST_TESTED(pop), table, size, object);
+}
+
+/*
+ * The fast path in locked mode, and of an allocation that is counted, and is no sample.  stook_private_alloc() counts
+ * every other one.
+ */
+static inline bool class_again(size_t size, void **object)
 {
     size_t step = (size + SIZES_STEP - 1) / SIZES_STEP;
     int64_t *left;
 
+    if (class_locked(FAST_OPEN, size, object))
+        return true;
     /* Acquire: pairs with class_show().  Before a slot is shown class_left is 0, and would lead to libc's own words. */
     if (size > SIZES_MAX || !__atomic_load_n(&fast.slot[FAST_COUNTED][step], __ATOMIC_ACQUIRE))
         return false;
     left = (int64_t *)((char *)__builtin_thread_pointer() + class_left);
-    if (*left - 1 <= (int64_t)size || !fast_alloc(FAST_COUNTED, size, object))
+    if (*left - 1 <= (int64_t)size ||
+        !(fast_alloc(FAST_COUNTED, size, object) || class_locked(FAST_COUNTED, size, object)))
         return false;
     *left -= (int64_t)size + 1;
     return true;
@@ -427,7 +442,7 @@ void *class_alloc(size_t size, const void *from)
 {
     void *object;
 
-    return class_counted(size, &object) ? object : class_alloc_slow(size, NULL, from);
+    return class_again(size, &object) ? object : class_alloc_slow(size, NULL, from);
 }
 
 void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
@@ -435,7 +450,7 @@ void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
     void *object;
 
     *zeroed = false;
-    return class_counted(size, &object) ? object : class_alloc_slow(size, zeroed, from);
+    return class_again(size, &object) ? object : class_alloc_slow(size, zeroed, from);
 }
 
 void *class_alloc_aligned(size_t align, size_t size, const void *from)
@@ -465,7 +480,8 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
     bool start;
     size_t size;
 
-    if (!object || !start_malloc())
+    if ((FAST_TESTED(push) && fast_free_by(FAST_TESTED(push), object)) || !object ||
+        !start_malloc())
         return;
     cache = stook_private_cache_of(object, &size, &start);
     if (cache && start) {

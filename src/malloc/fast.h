@@ -8,8 +8,8 @@
  *
  * One struct of constants beside the code serves both.  Before the start `size` is 0 and all slots are
  * NULL, so nothing is fast.  A page that is in no slab has cache 0, which is no class, as the library's own
- * caches are none: there is nothing else to test.  In locked mode all pops and pushes fail here and
- * take the cold path.
+ * caches are none: there is nothing else to test.  In locked mode the sections fail; class.c then does the same
+ * by fast.pop and fast.push.
  */
 #ifndef STOOK_MALLOC_FAST_H
 #define STOOK_MALLOC_FAST_H
@@ -28,6 +28,10 @@
 enum { FAST_PAGE_SHIFT = 12, FAST_SLOT_SHIFT = 6 }; /* PAGE_SHIFT, SLOT_SHIFT */
 enum fast_table { FAST_OPEN, FAST_COUNTED };
 
+/* A section, or in locked mode the library's call of the view (kmalloc/private.h). */
+typedef int fast_pop(const void *slots, intptr_t rseq_offset, void **object);
+typedef int fast_push(const void *slots, intptr_t rseq_offset, void *object);
+
 /*
  * Each pop and push stores the size of a sheaf, 8 bytes behind the start of a cache line (sheaf/sheaf.h).  A load that
  * follows waits for that store if the two addresses differ by a multiple of 4 KiB: 0.8 ns a pair, if the linker
@@ -41,8 +45,10 @@ struct fast {
     size_t size;      /* bytes from there on in which objects may lie: it grows; 0: closed */
     const uint16_t (*entries)[2]; /* the page map: [0] is the cache's index: bytes in order */
     intptr_t rseq_offset;
-    uint64_t key; /* of the mark of a freed object */
-    uintptr_t unused_too[3];
+    uint64_t key;    /* of the mark of a freed object */
+    fast_pop *pop;   /* in locked mode, else NULL */
+    fast_push *push; /* likewise */
+    uintptr_t unused_too;
     /* By size / 16, rounded up: the class's in CPU 0's area; NULL: closed, or not made yet.  FAST_COUNTED: where nothing but
      * the countdown to samples closes FAST_OPEN. */
     const void *slot[2][SIZES_STEPS];
@@ -71,8 +77,9 @@ static inline __attribute__((always_inline)) uint64_t fast_marked(const void *ob
     return fast.key ^ (uintptr_t)object;
 }
 
-static inline __attribute__((always_inline)) bool fast_alloc(enum fast_table table, size_t size,
-                                                             void **object)
+static inline __attribute__((always_inline)) bool fast_alloc_by(fast_pop *pop,
+                                                                enum fast_table table, size_t size,
+                                                                void **object)
 {
     const void *slot;
 
@@ -80,10 +87,16 @@ static inline __attribute__((always_inline)) bool fast_alloc(enum fast_table tab
         return false;
     slot = FAST_TESTED(slot[table][(size + SIZES_STEP - 1) / SIZES_STEP]);
     if (__builtin_expect(slot == NULL, 0) ||
-        __builtin_expect(!stook_rseq_pop(slot, fast.rseq_offset, object), 0))
+        __builtin_expect(!pop(slot, fast.rseq_offset, object), 0))
         return false;
     *stook_private_mark(*object) = 0;
     return true;
+}
+
+static inline __attribute__((always_inline)) bool fast_alloc(enum fast_table table, size_t size,
+                                                             void **object)
+{
+    return fast_alloc_by(stook_rseq_pop, table, size, object);
 }
 
 /* Every call takes the cold path: objects are accounted or traced, or malloc has not started. */
@@ -92,7 +105,7 @@ static inline bool fast_is_closed(void)
     return FAST_TESTED(size) == 0;
 }
 
-static inline __attribute__((always_inline)) bool fast_free(void *object)
+static inline __attribute__((always_inline)) bool fast_free_by(fast_push *push, void *object)
 {
     size_t size = FAST_TESTED(size);
     uintptr_t offset = (uintptr_t)object - fast.base, index;
@@ -108,12 +121,17 @@ static inline __attribute__((always_inline)) bool fast_free(void *object)
     if (__builtin_expect(*stook_private_mark(object) == marked, 0))
         return false;
     *stook_private_mark(object) = marked; /* before another thread can get it */
-    if (__builtin_expect(stook_rseq_push((const void *)(fast.slots + (index << FAST_SLOT_SHIFT)),
-                                         fast.rseq_offset, object),
-                         1))
+    if (__builtin_expect(
+            push((const void *)(fast.slots + (index << FAST_SLOT_SHIFT)), fast.rseq_offset, object),
+            1))
         return true;
     *stook_private_mark(object) = 0; /* or the cold path would take it for freed */
     return false;
+}
+
+static inline __attribute__((always_inline)) bool fast_free(void *object)
+{
+    return fast_free_by(stook_rseq_push, object);
 }
 
 #endif

@@ -39,8 +39,6 @@ enum { OS_CORE_OBJECTS, OS_CORE_ALL };
 
 /* Whether the range is part of core dumps; with STOOK_CORE_DUMP=all everything is. */
 void os_dump(void *address, size_t size, bool wanted);
-/* Pages of os_map() that a forked child finds as zeros, however it was made (Linux 4.14). */
-void os_zero_in_child(void *address, size_t size);
 /* Takes a page of the arena out of use: no access, no memory; false: the kernel refuses, and it is as it was.
  * Undoes it: false: it is still without access. */
 bool os_guard(void *address, size_t size);
@@ -55,8 +53,6 @@ bool os_is_data_limited(void);
 /* RLIMIT_AS then, or SIZE_MAX. */
 size_t os_space_limit(void);
 void os_read_limits(void);
-/* Whether each page of a range may be read now; brings them in (Linux 5.14; before, false). */
-bool os_is_readable(void *address, size_t size);
 /* Fresh pages over a reserved range, whatever was mapped there. */
 bool os_renew(void *address, size_t size);
 /* Pages of a reserved range come from this node while it has some; false where that cannot be. */
@@ -65,10 +61,6 @@ bool os_bind(void *address, size_t size, unsigned node);
 bool os_policy_is_default(void);
 /* Asks for huge pages, or against them. */
 void os_huge(void *address, size_t size, bool wanted);
-/* Sleeps while the word has that value, at most so long (nanoseconds; 0: without end); may return
- * early.  Wakes up to n of those who sleep on a word. */
-void os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nanoseconds);
-void os_wake(_Atomic uint32_t *word, int n);
 /* The last step of splitmix64. */
 static inline uint64_t os_mix(uint64_t z)
 {

@@ -124,15 +124,6 @@ bool os_is_data_limited(void)
     return os_data_limited;
 }
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
-
-bool os_is_readable(void *address, size_t size)
-{
-    return raw_result(SYS_madvise, address, size, MADV_POPULATE_READ) == 0;
-}
-
 void os_release(void *address, size_t size)
 {
     uintptr_t page = os_page_size(), begin = (uintptr_t)address, end = begin + size;
@@ -163,11 +154,6 @@ void os_dump(void *address, size_t size, bool wanted)
         (void)raw_result(SYS_madvise, address, size, wanted ? MADV_DODUMP : MADV_DONTDUMP);
 }
 
-void os_zero_in_child(void *address, size_t size)
-{
-    (void)raw_result(SYS_madvise, address, size, MADV_WIPEONFORK);
-}
-
 bool os_bind(void *address, size_t size, unsigned node)
 {
     enum { PREFERRED = 1 }; /* MPOL_PREFERRED of linux/mempolicy.h: the others when it is full */
@@ -190,16 +176,6 @@ void os_huge(void *address, size_t size, bool wanted)
     (void)raw_result(SYS_madvise, address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-void os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nanoseconds)
-{
-    raw_wait(word, value, nanoseconds);
-}
-
-void os_wake(_Atomic uint32_t *word, int n)
-{
-    raw_wake(word, n);
-}
-
 uint64_t os_random(void)
 {
     uint64_t value;
@@ -216,7 +192,7 @@ uint64_t os_random(void)
 
 int os_read_file(const char *path, char *buf, size_t size)
 {
-    int saved = errno, fd = raw_open(path, O_RDONLY | O_CLOEXEC, 0);
+    int saved = errno, fd = raw_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 
     errno = saved;
     return os_read_close(fd, buf, size);

@@ -63,8 +63,7 @@ static void topology_read_members(struct topology *t, unsigned node, char buf[TO
 /* Distances stand in one line, in the order of the online nodes. */
 static void topology_read_distances(struct topology *t, unsigned node, char buf[TOPOLOGY_TEXT])
 {
-    char name[64];
-    const char *p = buf;
+    char name[64], *at = buf, *end;
 
     for (unsigned n = 0; n < TOPOLOGY_NODES_MAX; n++)
         t->distance[node][n] = TOPOLOGY_FAR;
@@ -72,15 +71,13 @@ static void topology_read_distances(struct topology *t, unsigned node, char buf[
     if (topology_read(name, buf) <= 0)
         *buf = '\0';
     for (unsigned n = 0; n < TOPOLOGY_NODES_MAX; n++) {
-        unsigned distance = 0;
+        unsigned long distance;
         if (!(t->online_nodes >> n & 1))
             continue;
-        while (*p == ' ')
-            p++;
-        if (*p < '0' || *p > '9')
+        distance = strtoul(at, &end, 10);
+        if (end == at)
             break; /* fewer distances than nodes */
-        for (; *p >= '0' && *p <= '9'; p++)
-            distance = distance < TOPOLOGY_FAR ? distance * 10 + (unsigned)(*p - '0') : distance;
+        at = end;
         t->distance[node][n] = (uint8_t)(distance < TOPOLOGY_FAR ? distance : TOPOLOGY_FAR);
     }
     t->distance[node][node] = TOPOLOGY_LOCAL;
@@ -214,20 +211,6 @@ static bool topology_has_one_node(void)
     unsigned long mask = 0;
 
     return !*topology_root && raw_result(SYS_get_mempolicy, NULL, &mask, 1ul, NULL, 0ul) == 0;
-}
-
-__attribute__((cold)) unsigned topology_quota(void)
-{
-    unsigned long long quota, period;
-    char buf[TOPOLOGY_TEXT], *end;
-
-    if (topology.simulated || topology_read("/sys/fs/cgroup/cpu.max", buf) <= 0)
-        return 0;
-    quota = strtoull(buf, &end, 10); /* or "max" */
-    period = strtoull(end, NULL, 10);
-    if (period == 0)
-        return 0;
-    return (unsigned)(quota * 100 / period);
 }
 
 void topology_init(void)

@@ -55,9 +55,6 @@ extern const char *topology_root __attribute__((visibility("hidden")));
 /* Reads what the kernel states. */
 void topology_init(void);
 
-/* The cgroup's CPU quota now, in percent of one CPU; 0: none. */
-unsigned topology_quota(void);
-
 /* Homes and orders, from nodes, memory and distances; all CPUs are online where none is said to be. */
 void topology_derive(struct topology *t);
 

@@ -2,12 +2,14 @@
 /*
  * arena.c - runs of pages: taking them, growing them in place, and giving them back, also beside a fork.
  *
- * A run that cannot be given back now, since a fork has the zone's lock, goes onto a list of the process by one
- * compare-and-swap, through its own first bytes.  The fork gives it back after its end, parent and child each their
- * own; or the thread that put it there and finds that there is no fork any more.
+ * A run that cannot be given back now goes onto a list of the process by one compare-and-swap, through its own first
+ * bytes.  If a fork has the zone's lock, the fork gives it back after its end, parent and child each their own.  So does
+ * the thread that put it there, if it finds that there is no fork any more.  If a handler interrupted the library on this
+ * thread, which may hold the lock, the interrupted call gives it back when it leaves the library.
  */
 #include "page/arena.h"
 
+#include "base/context.h"
 #include "base/hooks.h"
 #include "base/lock.h"
 #include "page/zone.h"
@@ -179,14 +181,14 @@ uint32_t arena_granule(const void *address, const void *meta)
     return (uint32_t)(((const char *)meta - pagemap_meta(pagemap_index(address))) / ARENA_GRANULE);
 }
 
-/* False: a fork has the lock. */
+/* False: not now. */
 static bool arena_free_now(void *run, size_t pages, void *meta, size_t meta_bytes)
 {
     struct zone *zone = zone_of(run);
     uint32_t index = pagemap_index(run);
     struct block *block = zone_block(index);
 
-    if (!lock_enter(&zone->lock, LOCK_ARENA, false))
+    if (!zone_enter(zone))
         return false;
     if (meta)
         block_put_meta(block, zone_granules(index), arena_granule(run, meta),
@@ -235,6 +237,11 @@ static void left_free(struct left *left)
 /* Pairs with the end of a fork: it finds what was left before, or this thread sees that it has ended. */
 void arena_free_left(void)
 {
+    bool nested = context_self()->depth > 1;
+
+    atomic_store_explicit(&context_self()->pages, nested, memory_order_relaxed);
+    if (nested)
+        return;
     while (atomic_load_explicit(&left_list, memory_order_acquire) && !lock_forked())
         left_free(atomic_exchange_explicit(&left_list, NULL, memory_order_acq_rel));
 }

@@ -38,11 +38,11 @@ struct arena_ask {
 };
 /* NULL with errno ENOMEM.  *zeroed: the pages read as zero. */
 void *arena_alloc(unsigned zone, const struct arena_ask *ask, bool *zeroed, void **meta);
-/* Never waits for a fork: what that keeps from being given back is left to its end. */
+/* Any context, and never waits for a fork: the run is left to the fork's end, or to the call that this one interrupted. */
 void arena_free(void *run, size_t pages, void *meta, size_t meta_bytes);
-/* The same of a span, when a fork has the lock. */
+/* The same of a span that cannot be given back now. */
 void arena_leave_span(void *span, size_t blocks);
-/* Gives back what was left, unless there is a fork. */
+/* Gives back what was left, unless there is a fork.  In a handler, the call that it interrupted does. */
 void arena_free_left(void);
 
 /* A run without a descriptor. */

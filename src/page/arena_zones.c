@@ -6,6 +6,7 @@
 #include "page/arena.h"
 
 #include "base/lock.h"
+#include "base/raw.h"
 #include "base/report.h"
 #include "base/settings.h"
 #include "os/os.h"
@@ -74,7 +75,7 @@ static void arena_lock_zone(struct zone *zone, unsigned *naps)
         --*naps;
         zone->awaited = true;
         lock_drop(&zone->lock, LOCK_ARENA);
-        os_wait(&zone->purging, purging, ARENA_FORK_NAP);
+        raw_wait(&zone->purging, purging, ARENA_FORK_NAP);
         lock_take(&zone->lock, LOCK_ARENA);
     }
     zone->awaited = false;

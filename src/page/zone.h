@@ -117,6 +117,13 @@ static inline struct zone *zone_of(const void *address)
     return &zone_all.zone[pagemap_zone(address)];
 }
 
+/* Takes the lock, to give pages back.  False: a fork has it, or this thread may have it, which interrupted the library. */
+static inline bool zone_enter(struct zone *zone) LOCK_TRIES(zone->lock);
+static inline bool zone_enter(struct zone *zone)
+{
+    return context_self()->depth <= 1 && lock_enter(&zone->lock, LOCK_ARENA, false);
+}
+
 /* Warm pages that a zone of a node with memory keeps at most. */
 static inline size_t zone_reserve(unsigned zone)
 {
@@ -278,8 +285,6 @@ bool zone_show(struct block *block, unsigned pages);
  * spans they are part of one, and their headers are not written.
  */
 int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, unsigned kind);
-/* Undoes the last zone_grow() for spans, which gave these. */
-void zone_ungrow(struct zone *zone, uint32_t at, uint32_t n);
 /* There are no new ones: what is mapped for either kind is free for both. */
 void zone_open_tails(struct zone *zone);
 

@@ -190,9 +190,3 @@ int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, unsigned kind)
     tail->next = (uint32_t)at + n;
     return (int64_t)at;
 }
-
-void zone_ungrow(struct zone *zone, uint32_t at, uint32_t n)
-{
-    zone->tail[ZONE_SPANS].next = at;
-    zone->opened -= n;
-}

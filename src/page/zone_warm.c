@@ -9,6 +9,7 @@
  * never needed.  So a program that only frees ends with little, one that breathes keeps what it needs, and
  * one that has become smaller does not keep what it needed once.
  */
+#include "base/raw.h"
 #include "os/os.h"
 #include "page/zone.h"
 
@@ -156,7 +157,7 @@ void zone_end_purge(struct zone *zone)
     atomic_fetch_sub_explicit(&zone->purging, 1, memory_order_relaxed);
     if (zone->awaited) {
         zone->awaited = false;
-        os_wake(&zone->purging, INT32_MAX);
+        raw_wake(&zone->purging, INT32_MAX);
     }
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * percpu.c - chooses the mode of the process, maps the per-CPU areas, and interrupts sections by membarrier.
+ * registration.c has the struct rseq of each thread.
  */
 #include "percpu/percpu.h"
 
@@ -11,7 +12,6 @@
 #include "base/settings.h"
 #include "os/os.h"
 #include "os/topology.h"
-#include "os/vdso.h"
 
 #include <string.h>
 #if defined(__x86_64__) && __has_include(<sys/platform/x86.h>)
@@ -21,18 +21,7 @@
 
 struct percpu percpu HEAD_BSS;
 const char *percpu_refused;
-
-/* glibc 2.35 and later; absent elsewhere. */
-extern const ptrdiff_t __rseq_offset __attribute__((weak));
-extern const unsigned __rseq_size __attribute__((weak));
-
-/* Stands in for a struct rseq where there is none: its cpu_id says "not registered". */
-static __thread struct {
-    uint32_t cpu_id_start, cpu_id;
-    uint64_t rseq_cs;
-    uint32_t flags, reserved[3];
-} percpu_unregistered
-    __attribute__((aligned(32), tls_model("initial-exec"))) = {.cpu_id = (uint32_t)-1};
+__thread int percpu_kept = -1;
 
 enum { /* linux/membarrier.h since 5.10 */
        MEMBARRIER_QUERY = 0,
@@ -43,25 +32,23 @@ enum { /* linux/membarrier.h since 5.10 */
 
 enum { PERCPU_ASKED_LOCKED = 1 }; /* of the words of STOOK_MODE */
 
-/* NULL where the process can use sections, else why it cannot. */
-static const char *percpu_refusal(void)
+/* Whether the process can use sections; says why it can, or why it cannot. */
+static bool percpu_can_use_sections(const char **why)
 {
     long commands;
 
     if (percpu_refused)
-        return percpu_refused;
-    if (!PERCPU_HAS_SECTIONS)
-        return "built without rseq sections";
-    if (setting_number(SETTING_MODE) == PERCPU_ASKED_LOCKED)
-        return "STOOK_MODE=locked asks for it";
-    if (!&__rseq_offset || !&__rseq_size)
-        return "the C library does not register rseq";
-    if (__rseq_size == 0 || percpu_registered_cpu(__rseq_offset) < 0)
-        return "the C library has rseq switched off, or the kernel refused it";
-    commands = raw_result(SYS_membarrier, MEMBARRIER_QUERY, 0, 0);
-    if (commands < 0 || !(commands & MEMBARRIER_RSEQ))
-        return "the kernel has no membarrier for rseq, or a sandbox forbids it";
-    return NULL;
+        *why = percpu_refused;
+    else if (!PERCPU_HAS_SECTIONS)
+        *why = "built without rseq sections";
+    else if (setting_number(SETTING_MODE) == PERCPU_ASKED_LOCKED)
+        *why = "STOOK_MODE=locked asks for it";
+    else if ((commands = raw_result(SYS_membarrier, MEMBARRIER_QUERY, 0, 0)) < 0 ||
+             !(commands & MEMBARRIER_RSEQ))
+        *why = "the kernel has no membarrier for rseq, or a sandbox forbids it";
+    else
+        return registration_find(&percpu.rseq_offset, why);
+    return false;
 }
 
 /* Whether copies may use AVX2: as the C library found, since CPUID is slow in a virtual machine. */
@@ -75,19 +62,8 @@ static bool percpu_is_wide(void)
 }
 
 /*
- * The sections take whatever CPU number the kernel gives, and sysfs (a container's imitation) may say
- * too little.
- */
-static unsigned percpu_count_rows(void)
-{
-    unsigned rows = topology.mask_cpus > 0 ? topology.mask_cpus : PERCPU_ROWS_UNKNOWN;
-
-    return topology.simulated || rows < topology.cpus ? topology.cpus : rows;
-}
-
-/*
- * The same by the digits of a mask, each of which stands for 4 CPUs.  Masks have a multiple of 64.  Under a
- * limit, areas of CPUs that cannot be would be most of the address space that a process starts with.
+ * The digits of the kernel's masks, each of which stands for 4 CPUs, where these are as long as its CPU numbers need: a
+ * mask in binary has a multiple of 64 bits.
  */
 static __attribute__((cold, noinline)) unsigned percpu_count_digits(void)
 {
@@ -101,6 +77,20 @@ static __attribute__((cold, noinline)) unsigned percpu_count_digits(void)
     for (digit += sizeof(name) - 1; *digit && *digit != '\n'; digit++)
         digits += *digit != ',';
     return *digit && digits > 0 ? digits * 4 : UINT32_MAX;
+}
+
+/*
+ * The sections take whatever CPU number the kernel gives, and sysfs (a container's imitation) may say too little.  Under a
+ * limit, areas of CPUs that cannot be would be most of the address space that a process starts with.
+ */
+static unsigned percpu_count_rows(void)
+{
+    unsigned rows = topology.mask_cpus > 0 ? topology.mask_cpus : PERCPU_ROWS_UNKNOWN;
+    bool limited = os_space_limit() < SIZE_MAX || os_is_data_limited();
+    unsigned digits = limited ? percpu_count_digits() : UINT32_MAX;
+
+    rows = digits < rows ? digits : rows;
+    return topology.simulated || rows < topology.cpus ? topology.cpus : rows;
 }
 
 /*
@@ -121,35 +111,31 @@ static void percpu_init_areas(void)
 
 void percpu_init(void)
 {
-    const char *refusal = percpu_refusal(), *isolated = setting_text(SETTING_ISOLATED_CPUS);
+    const char *isolated = setting_text(SETTING_ISOLATED_CPUS);
 
-    percpu.rows = percpu_count_rows();
+    percpu.rseq = percpu_can_use_sections(&percpu.why);
+    if (!percpu.rseq)
+        percpu.rseq_offset = registration_own();
     os_read_limits();
-    if (os_space_limit() < SIZE_MAX || os_is_data_limited()) {
-        unsigned rows = percpu_count_digits();
-        rows = rows > topology.cpus ? rows : topology.cpus;
-        percpu.rows = rows < percpu.rows ? rows : percpu.rows;
-    }
+    percpu.rows = percpu_count_rows();
     percpu_init_areas();
-    percpu.rseq = refusal == NULL;
     percpu.scan_every = topology.simulated ? 0 : PERCPU_SCAN;
-    percpu.why = refusal ? refusal : "rseq and membarrier are there";
     percpu.wide = percpu_is_wide();
-    percpu.rseq_offset = percpu.rseq
-                             ? __rseq_offset
-                             : (char *)&percpu_unregistered - (char *)__builtin_thread_pointer();
     if (isolated && (percpu.isolated = os_map(TOPOLOGY_CPUS_MAX / 8)) != NULL)
         (void)parse_list(isolated, TOPOLOGY_CPUS_MAX, percpu.isolated);
     percpu_slot_init(0); /* no cache's: what is in no slab falls into the slow path */
 }
 
-int percpu_cpu_machine(void)
+__attribute__((cold)) int percpu_cpu_odd(int cpu)
 {
-    int cpu = -1;
-
-    if (&__rseq_offset && &__rseq_size && __rseq_size > 0)
-        cpu = percpu_registered_cpu(__rseq_offset);
-    return cpu < 0 ? vdso_cpu() : cpu;
+    if (cpu < 0 && percpu.rseq) {
+        (void)registration_add();
+        cpu = registration_cpu(percpu.rseq_offset);
+    } else if (cpu < 0 && percpu.rows > 0) { /* at the start none has an area */
+        cpu = percpu_cpu_asked();
+        percpu_kept = topology.simulated ? -1 : cpu;
+    }
+    return cpu < (int)percpu.rows ? cpu : -1;
 }
 
 void percpu_slot_init(unsigned index)
@@ -176,8 +162,7 @@ bool percpu_use(unsigned cpu, bool nospin)
     return true;
 }
 
-static __attribute__((cold)) void percpu_change_use(unsigned cpu, enum percpu_use from,
-                                                    enum percpu_use to)
+__attribute__((cold)) void percpu_change_use(unsigned cpu, enum percpu_use from, enum percpu_use to)
 {
     uint8_t expected = (uint8_t)from;
 
@@ -186,16 +171,6 @@ static __attribute__((cold)) void percpu_change_use(unsigned cpu, enum percpu_us
      * CPU left, or the thread that takes the slot finds it closed. */
     atomic_compare_exchange_strong(&percpu.used[cpu], &expected, (uint8_t)to);
     lock_drop(&percpu.lock, LOCK_PERCPU);
-}
-
-__attribute__((cold)) void percpu_leave(unsigned cpu)
-{
-    percpu_change_use(cpu, PERCPU_USED, PERCPU_LEFT);
-}
-
-__attribute__((cold)) void percpu_stay(unsigned cpu)
-{
-    percpu_change_use(cpu, PERCPU_LEFT, PERCPU_USED);
 }
 
 bool percpu_may_fence(unsigned cpu)

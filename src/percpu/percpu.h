@@ -31,7 +31,9 @@
  * stress.percpu_violations (each rule broken must be seen).
  *
  * Modes, fixed at start for the whole process (both on one slot would hand objects out twice):
- *   rseq    sections.  A thread that is not registered has CPU number -1 or -2: no section of it commits.
+ *   rseq    sections.  A thread that is not registered has CPU number -1 or -2: no section of it commits, it
+ *           closes no slot, and its objects go to the barn and the slabs.  So it needs no agreement with the
+ *           sections of other threads: whatever it takes (a drain), it takes as every thread does.
  *   locked  no section commits; lock words and atomic instructions do their work.
  *
  * A CPU's area holds one slot a cache, at the cache's offset ([cpu][cache]); only sheaf/slot.h knows the
@@ -44,9 +46,7 @@
 
 #include "base/lock.h"
 #include "os/topology.h"
-
-#define STOOK_INLINE_NO_PIN /* the library's own constructor does that (cache/init.c) */
-#include <stook/inline.h>
+#include "percpu/registration.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,7 +70,7 @@ _Static_assert(PERCPU_AREA_SIZE == STOOK_CACHES_MAX * SLOT_SIZE, "a slot a cache
 struct percpu {
     /* Constant after percpu_init(). */
     char *areas;          /* CPU 0's; CPU n's lies n areas behind it, from n = -2 on */
-    intptr_t rseq_offset; /* from the thread pointer to its struct rseq (cpu_id at 4) */
+    intptr_t rseq_offset; /* from the thread pointer to its struct rseq; -1 in it in locked mode */
     bool rseq;            /* the mode */
     bool wide;            /* the CPU has AVX2 */
     unsigned rows;        /* CPUs that have areas: all that the kernel may ever name */
@@ -110,25 +110,25 @@ void percpu_init(void);
 /* Slot `index` may be used from here on; it is open and without sheaves on every CPU. */
 void percpu_slot_init(unsigned index);
 
-/* In locked mode: percpu_cpu_machine(), what the C library says.  Of a simulated machine: what the thread states. */
+/*
+ * Locked mode: the CPU whose slots this thread uses, wherever it runs.  The thread asks for its CPU once, and again
+ * when it has found a slot taken (sheaf/slot.c).  -1: it asks at the next call, as threads of a simulated
+ * machine always do.
+ */
+extern __thread int percpu_kept __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
+/* The CPU now: what the C library says, else the kernel.  Of a simulated machine: what the thread states. */
 int percpu_cpu_asked(void);
-int percpu_cpu_machine(void);
 
-/* The CPU in the struct rseq that lies so far behind the thread pointer: percpu.rseq_offset, where the
- * number is negative for threads that are not registered, and for all in locked mode. */
-static inline __attribute__((always_inline)) int percpu_registered_cpu(intptr_t offset)
-{
-    const char *rseq = (const char *)__builtin_thread_pointer() + offset;
+/* The same of a number that is no CPU's with areas. */
+int percpu_cpu_odd(int cpu);
 
-    return (int)*(const volatile int32_t *)(const void *)(rseq + 4);
-}
-
-/* The CPU this thread runs on, or states; negative when it is not registered. */
+/* The CPU this thread runs on, states, or has kept; negative when it is not registered, nor can be. */
 static inline int percpu_cpu(void)
 {
-    int cpu = percpu.rseq ? percpu_registered_cpu(percpu.rseq_offset) : percpu_cpu_asked();
+    int cpu = percpu.rseq ? registration_cpu(percpu.rseq_offset) : percpu_kept;
 
-    return cpu < (int)percpu.rows ? cpu : -1;
+    return __builtin_expect((unsigned)cpu < percpu.rows, 1) ? cpu : percpu_cpu_odd(cpu);
 }
 
 /* The node whose barn a thread on that CPU uses; it may be elsewhere right after. */
@@ -159,11 +159,10 @@ static inline struct slot *percpu_slot(unsigned cpu, uintptr_t offset)
 }
 
 /*
- * percpu_leave(): no thread may run on the CPU any more, and its sheaves are about to be taken.  A thread that
- * closes a slot there afterwards makes it a used CPU again.  percpu_stay(): not all of them could be taken.
+ * From USED to LEFT: no thread may run on the CPU any more, and its sheaves are about to be taken.  A thread that closes a
+ * slot there afterwards makes it a used CPU again.  And back: not all of them could be taken.
  */
-void percpu_leave(unsigned cpu);
-void percpu_stay(unsigned cpu);
+void percpu_change_use(unsigned cpu, enum percpu_use from, enum percpu_use to);
 
 /* A CPU on which a slot is about to be closed, for the first time or since it was left: under the lock, so
  * not beside a fork.  False: `nospin` forbids to wait, or it is offline (in a simulated machine). */

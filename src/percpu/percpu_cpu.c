@@ -7,5 +7,5 @@
 
 int percpu_cpu_asked(void)
 {
-    return percpu_cpu_machine();
+    return registration_machine_cpu();
 }

@@ -1,46 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * random.c - a generator a CPU, which a first number seeds, and permutations.
+ * random.c - a generator a thread, which a number that the kernel gave the process seeds, and permutations.
  */
 #include "percpu/random.h"
 
-#include "base/placed.h"
 #include "os/os.h"
-#include "percpu/percpu.h"
 
-enum { RANDOM_CPUS = 64 }; /* CPUs with the same remainder share a generator */
+#include <stdatomic.h>
 
-/* splitmix64: the state only ever grows by a constant, so an addition is all a step needs. */
-static struct {
-    _Atomic uint64_t state;
-} __attribute__((aligned(64))) random_cpu[RANDOM_CPUS] LARGE_BSS;
-static uint64_t random_key; /* constant after random_init() */
+#define RANDOM_STEP 0x9e3779b97f4a7c15u /* splitmix64's: the state only ever grows by it */
+
+static _Atomic uint64_t random_key; /* a secret: it seeds the threads */
+static __thread uint64_t random_state
+    __attribute__((tls_model("initial-exec"))); /* 0: not seeded */
 
 void random_init(void)
 {
-    random_key = os_random();
+    random_state = random_key = os_random();
 }
 
-/* A generator's first number seeds it: most programs ask for none, and their table stays untouched. */
-static __attribute__((noinline, cold)) void random_seed(unsigned cpu)
+uint64_t random_word(void)
 {
-    uint64_t none = 0;
-
-    (void)atomic_compare_exchange_strong(&random_cpu[cpu].state, &none,
-                                         os_mix(random_key + cpu) | 1);
+    if (__builtin_expect(random_state == 0, 0))
+        random_state = os_mix(atomic_fetch_add(&random_key, RANDOM_STEP)) | 1;
+    return os_mix(random_state += RANDOM_STEP);
 }
 
+/* Unbiased enough below 2^16: the high half of a product. */
 uint32_t random_below(uint32_t n)
 {
-    unsigned cpu = (unsigned)percpu_cpu() % RANDOM_CPUS;
-    _Atomic uint64_t *state = &random_cpu[cpu].state;
-    uint64_t z;
-
-    if (__builtin_expect(atomic_load_explicit(state, memory_order_relaxed) == 0, 0))
-        random_seed(cpu);
-    z = atomic_fetch_add_explicit(state, 0x9e3779b97f4a7c15u, memory_order_relaxed);
-    /* Unbiased enough below 2^16: the high half of a product. */
-    return (uint32_t)((os_mix(z) >> 32) * n >> 32);
+    return (uint32_t)((random_word() >> 32) * n >> 32);
 }
 
 void random_permute(uint16_t *index, uint32_t n)

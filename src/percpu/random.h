@@ -7,13 +7,14 @@
 
 #include <stdint.h>
 
-/* Once, before the first permutation: seeds every CPU's generator from the kernel. */
+/* Once, before the first permutation: what seeds every thread's generator, from the kernel. */
 void random_init(void);
 
 /*
- * A number below n, from this CPU's generator: one atomic addition, no lock, no system call, so it
- * serves every context, a handler that interrupted it included.  Not for secrets.
+ * A number, and one below n, from this thread's generator: no lock, no system call, so it serves every context, a handler
+ * that interrupted it included.  Not for secrets.
  */
+uint64_t random_word(void);
 uint32_t random_below(uint32_t n);
 
 /* The indices below n in random order, and n pointers.  As random_below(): a sandbox may be closed when a cache is made. */

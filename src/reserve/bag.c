@@ -10,12 +10,12 @@
 
 #include "base/context.h"
 #include "base/init.h"
+#include "base/raw.h"
 #include "observe/observe.h"
 #include "debug/object.h"
 #include "debug/pages.h"
 #include "debug/tools.h"
 #include "kmalloc/private.h"
-#include "os/os.h"
 #include "slab/slab.h"
 #include "slab/wrong.h"
 
@@ -137,7 +137,7 @@ void *stook_kmem_bag_wait(struct stook_pool *pool)
         turn = atomic_load(&pool->turn);
         pointer = pool_take_outside(pool, 0);
         if (!pointer) {
-            os_wait(&pool->turn, turn, pool_nap);
+            raw_wait(&pool->turn, turn, pool_nap);
             pointer = pool_take_outside(pool, 0);
         }
         /* This thread was woken, but another thread was faster. */

@@ -85,7 +85,7 @@ uint32_t pool_waiting(const struct stook_pool *pool)
 void pool_wake(struct stook_pool *pool, int n)
 {
     atomic_fetch_add(&pool->turn, 1);
-    os_wake(&pool->turn, n);
+    raw_wake(&pool->turn, n);
 }
 
 /*
@@ -277,7 +277,7 @@ static void *pool_wait(struct stook_pool *pool, uint64_t until)
             object = accounted_alloc(pool->cache, STOOK_WAIT, 0, ACCOUNT_NOBODY);
         late = !object && !pool_sleep(until, &nanoseconds);
         if (!object && !late) {
-            os_wait(&pool->turn, turn, nanoseconds);
+            raw_wait(&pool->turn, turn, nanoseconds);
             object = pool_take_outside(pool, 0);
         }
         pool_withdraw(pool, process);

@@ -10,6 +10,7 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "observe/observe.h"
+#include "cache/alloc.h"
 #include "cache/reclaim.h"
 #include "os/topology.h"
 #include "page/arena.h"
@@ -23,8 +24,6 @@
 
 #include <errno.h>
 #include <string.h>
-
-enum { PREFILLED_FLAGS = STOOK_NORECLAIM | STOOK_SIGNAL_SAFE | STOOK_ZERO };
 
 static struct stook_sheaf *prefilled_public(struct sheaf *sheaf)
 {
@@ -65,7 +64,7 @@ static void prefilled_unmake(struct sheaf *sheaf, bool nospin)
     if (sheaf->capacity <= STOOK_SHEAF_CAPACITY_MAX)
         sheaf_free(sheaf, nospin);
     else
-        (void)large_free(sheaf, nospin);
+        (void)large_free(sheaf);
 }
 
 /* Puts a sheaf in the place of this CPU's spare sheaf if that is none, or takes (NULL) a spare sheaf with objects.  The
@@ -96,8 +95,6 @@ static struct sheaf *prefilled_find(struct stook_cache *cache, unsigned node, bo
     stat_add(cache, sheaf ? STAT_sheaf_prefill_fast : STAT_sheaf_prefill_slow, 1);
     if (!sheaf)
         sheaf = barn_get_full(cache, node, &none, nospin);
-    if (!sheaf && topology.home_of_node[node] != node)
-        sheaf = barn_get_full(cache, topology.home_of_node[node], &none, nospin);
     if (!sheaf)
         sheaf = barn_make_empty(cache, node, nospin);
     if (sheaf)
@@ -287,7 +284,7 @@ struct stook_sheaf *stook_sheaf_prefill(struct stook_cache *cache, unsigned flag
 {
     struct sheaf *sheaf;
 
-    if (size == 0 || (flags & ~(unsigned)PREFILLED_FLAGS)) {
+    if (size == 0 || (flags & ~(unsigned)ALLOC_FLAGS)) {
         errno = EINVAL;
         return NULL;
     }
@@ -332,7 +329,7 @@ int stook_sheaf_refill(struct stook_cache *cache, unsigned flags, struct stook_s
 {
     struct sheaf *sheaf;
 
-    if (!given || !*given || (flags & ~(unsigned)PREFILLED_FLAGS)) {
+    if (!given || !*given || (flags & ~(unsigned)ALLOC_FLAGS)) {
         errno = EINVAL;
         return -1;
     }
@@ -366,11 +363,8 @@ static inline __attribute__((always_inline)) void *prefilled_alloc(struct stook_
     struct sheaf *sheaf = prefilled_of(cache, given);
     void *object;
 
-    if (__builtin_expect((flags & ~(unsigned)(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) != 0, 0) &&
-        ((flags & ~(unsigned)PREFILLED_FLAGS) || cache->ctor)) {
-        errno = EINVAL;
+    if (!alloc_is_fast(flags) && !alloc_may(cache, flags))
         return NULL;
-    }
     if (__builtin_expect(sheaf->size == 0, 0)) {
         errno = ENOMEM;
         return NULL;

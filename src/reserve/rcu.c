@@ -36,11 +36,10 @@ enum {
     RCU_LEAST = 3 * RCU_BATCH_WORDS, /* smaller sheaves get extra words for the batch */
 };
 
-static _Atomic unsigned rcu_state;
-enum { RCU_UNSET, RCU_SETTING, RCU_SET };
+static struct lock rcu_setting; /* of stook_rcu_set_ops() */
 /*
  * True: a section puts objects into rcu sheaves, and a thread that takes another CPU's rcu sheaf needs a fence.
- * False if a tunable forbids to interrupt some CPU.  Constant once rcu_is_set().
+ * False if a tunable forbids to interrupt some CPU.  Constant once an RCU is set (hooks_rcu()).
  */
 static bool rcu_sections;
 
@@ -48,12 +47,6 @@ static bool rcu_sections;
  * defer nothing and never touch it. */
 static _Atomic bool rcu_used[STOOK_CACHES_MAX] LARGE_BSS;
 static _Atomic unsigned rcu_used_end; /* the highest that was ever set + 1 */
-
-static bool rcu_is_set(void)
-{
-    /* Pairs with the release that ends stook_rcu_set_ops(). */
-    return atomic_load_explicit(&rcu_state, memory_order_acquire) == RCU_SET;
-}
 
 /* ---- to the RCU and back -------------------------------------------------------------------- */
 
@@ -323,7 +316,7 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
 
     if (!object)
         return;
-    if (__builtin_expect(!rcu_is_set(), 0))
+    if (__builtin_expect(!hooks_rcu(), 0))
         report_fatal("cache %s: stook_free_rcu() before stook_rcu_set_ops(): no RCU is set",
                      cache->name);
     if (__builtin_expect(cache_hooks(cache) != 0, 0)) {
@@ -377,7 +370,7 @@ void stook_free_any_rcu(void *object)
         stook_private_bad_pointer("stook_free_any_rcu", object);
         return;
     }
-    if (!rcu_is_set())
+    if (!hooks_rcu())
         report_fatal("stook_free_any_rcu(%p) before stook_rcu_set_ops(): no RCU is set", object);
     nested = context_enter();
     rcu_put_single(NULL, object, nested);
@@ -472,7 +465,7 @@ static void rcu_called(enum hooks_rcu what, struct stook_cache *cache, struct sl
 
 void stook_rcu_barrier(void)
 {
-    if (!rcu_is_set())
+    if (!hooks_rcu())
         return;
     context_enter();
     rcu_take_slots(1, atomic_load_explicit(&rcu_used_end, memory_order_relaxed), true);
@@ -488,10 +481,26 @@ static bool rcu_same(const struct stook_rcu_ops *ops)
            ops->synchronize == rcu_ops.synchronize && ops->reading == rcu_ops.reading;
 }
 
+/* 0 or an error number; under the lock. */
+static int rcu_set(const struct stook_rcu_ops *ops)
+{
+    if (hooks_rcu())
+        return rcu_same(ops) ? 0 : EBUSY;
+    if (pthread_atfork(NULL, NULL, rcu_pass_child) != 0)
+        return ENOMEM;
+    rcu_ops = *ops;
+    rcu_sections = percpu.rseq && !percpu.isolated;
+    /* Release: a thread that sees the hook sees what it needs. */
+    __atomic_store_n(&hooks_set.rcu, rcu_called, __ATOMIC_RELEASE);
+    /* An RCU stays set, so the object that has ops.call must stay loaded: for example a plug-in with libstook-urcu.a. */
+    stook_inline_layout_3(STOOK_INLINE_LAYOUT, (const void *)(uintptr_t)ops->call);
+    return 0;
+}
+
 int stook_rcu_set_ops(const struct stook_rcu_ops *given)
 {
     struct stook_rcu_ops ops = {0};
-    unsigned state = RCU_UNSET;
+    int error;
 
     if (!given || !grow_read(&ops, sizeof(ops), given) || !ops.call || !ops.barrier ||
         !ops.synchronize) {
@@ -499,25 +508,11 @@ int stook_rcu_set_ops(const struct stook_rcu_ops *given)
         return -1;
     }
     init_once();
-    if (!atomic_compare_exchange_strong(&rcu_state, &state, RCU_SETTING)) {
-        for (unsigned turn = 0; atomic_load(&rcu_state) == RCU_SETTING; turn++)
-            lock_pause(turn);
-        if (rcu_same(&ops))
-            return 0;
-        errno = EBUSY;
-        return -1;
-    }
-    if (pthread_atfork(NULL, NULL, rcu_pass_child) != 0) {
-        atomic_store(&rcu_state, RCU_UNSET);
-        errno = ENOMEM;
-        return -1;
-    }
-    rcu_ops = ops;
-    rcu_sections = percpu.rseq && !percpu.isolated;
-    /* Release: a thread that sees the hooks sees rcu_ops. */
-    __atomic_store_n(&hooks_set.rcu, rcu_called, __ATOMIC_RELEASE);
-    atomic_store_explicit(&rcu_state, RCU_SET, memory_order_release);
-    /* An RCU stays set, so the object that has ops.call must stay loaded: for example a plug-in with libstook-urcu.a. */
-    stook_inline_layout_3(STOOK_INLINE_LAYOUT, (const void *)(uintptr_t)ops.call);
-    return 0;
+    if (!lock_word_try(&rcu_setting))
+        (void)lock_wait(&rcu_setting, true);
+    error = rcu_set(&ops);
+    lock_word_drop(&rcu_setting);
+    if (error)
+        errno = error;
+    return error ? -1 : 0;
 }

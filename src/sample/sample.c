@@ -5,6 +5,7 @@
 #include "sample/sample.h"
 
 #include "base/placed.h"
+#include "os/os.h"
 #include "percpu/random.h"
 #include "sample/sites.h"
 
@@ -69,15 +70,9 @@ float sample_weight(uint64_t size, uint64_t mean)
 /* splitmix64, which a thread begins where a CPU's generator stands. */
 static uint64_t sample_random(void)
 {
-    uint64_t z;
-
     if (sample_own.state == 0)
-        sample_own.state = ((uint64_t)random_below(UINT32_MAX) << 32 | random_below(UINT32_MAX)) ^
-                           atomic_load_explicit(&sample_key, memory_order_relaxed);
-    z = sample_own.state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
+        sample_own.state = random_word() ^ atomic_load_explicit(&sample_key, memory_order_relaxed);
+    return os_mix(sample_own.state += 0x9e3779b97f4a7c15u);
 }
 
 struct sample sample_take(uint64_t size)

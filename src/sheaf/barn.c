@@ -90,14 +90,13 @@ static bool barn_keeps(const struct stook_cache *cache, const struct sheaf *empt
     return empty->capacity == cache_capacity(cache) && !sheaf_is_over(empty);
 }
 
-static enum barn_verdict barn_miss(struct stook_cache *cache, struct barn *barn)
+static void barn_miss(struct stook_cache *cache, struct barn *barn)
 {
     bool adaptive = (cache->flags & STOOK_CACHE_ADAPTIVE) != 0;
-    uint32_t bounced = __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED);
+    uint32_t bounced = __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED); /* barn_refuses() */
     uint32_t limit = barn->full_limit, base = cache_barn_limit(cache);
     /* Missed after some were refused: what went to slabs would have been of use here. */
     uint32_t most = bounced > 0 ? cache_barn_most(cache) : base;
-    enum barn_verdict verdict = BARN_CONTENT;
 
     barn->get_fail++;
     if (limit < most) {
@@ -105,28 +104,24 @@ static enum barn_verdict barn_miss(struct stook_cache *cache, struct barn *barn)
         barn_set(&barn->full_limit, limit < most ? limit : most);
     } else if (adaptive && bounced > 0 && !barn->starved && ++barn->pressed >= BARN_PRESSED) {
         barn->pressed = 0;
-        verdict = BARN_WANTS_MORE;
+        __atomic_store_n(&cache->policy.verdict, BARN_WANTS_MORE, __ATOMIC_RELAXED);
     }
     barn_set(&barn->bounced, adaptive && bounced > 0 ? bounced - 1 : 0);
     budget_give_barn(cache, barn);
-    return verdict;
 }
 
 /* An exchange is over, and the lock dropped. */
-static void barn_end(struct stook_cache *cache, enum barn_verdict verdict, bool nospin)
+static void barn_end(bool nospin)
 {
-    if (__builtin_expect(verdict != BARN_CONTENT, 0))
-        __atomic_store_n(&cache->policy.verdict, verdict, __ATOMIC_RELAXED);
     if (!nospin && ++barn_ticks % BARN_TICKS == 0)
         context_self()->due |= CONTEXT_DUE_CAPACITY;
 }
 
-struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,
-                            bool nospin)
+static struct sheaf *barn_get(struct stook_cache *cache, unsigned node, struct sheaf **empty,
+                              bool nospin)
 {
     struct barn *barn = barn_of(cache, node);
     struct sheaf *full;
-    enum barn_verdict verdict = BARN_CONTENT;
 
     /* Nothing there and nothing to learn: a memoryless node's CPUs ask here first each time. */
     if (__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 &&
@@ -149,84 +144,99 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
             *empty = NULL;
         }
     } else {
-        verdict = barn_miss(cache, barn);
+        barn_miss(cache, barn);
     }
     lock_drop(&barn->lock, LOCK_BARN);
-    barn_end(cache, verdict, nospin);
+    barn_end(nospin);
     stat_add(cache, full ? STAT_barn_get : STAT_barn_get_fail, 1);
     PROBE3(barn_get, &cache->name[0], node, full);
     return full;
 }
 
+struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,
+                            bool nospin)
+{
+    unsigned home = topology.home_of_node[node];
+    struct sheaf *full = barn_get(cache, node, empty, nospin);
+
+    return full || home == node ? full : barn_get(cache, home, empty, nospin);
+}
+
 /* A full sheaf is refused.  Many in a row halve the limit; barn_shed() flushes what is beyond it. */
-static enum barn_verdict barn_refuse(struct stook_cache *cache, struct barn *barn)
+static void barn_refuse(struct stook_cache *cache, struct barn *barn)
 {
     uint32_t limit = barn->full_limit, patience = limit;
     uint32_t bounced = __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED);
-    bool adaptive = (cache->flags & STOOK_CACHE_ADAPTIVE) != 0;
 
     barn->put_fail++;
-    barn_set(&barn->bounced, adaptive && bounced < UINT32_MAX ? bounced + 1 : 1);
+    barn_set(&barn->bounced,
+             (cache->flags & STOOK_CACHE_ADAPTIVE) && bounced < UINT32_MAX ? bounced + 1 : 1);
     if (cache_level(cache) > 0)
         patience *= BARN_PATIENCE;
     if (++barn->refused < BARN_REFUSALS || barn->refused < patience || limit == 0)
-        return BARN_CONTENT;
+        return;
     barn->refused = 0;
     barn_set(&barn->full_limit, limit / 2);
     budget_give_barn(cache, barn);
-    return limit / 2 < __atomic_load_n(&cache->policy.barn_least, __ATOMIC_RELAXED)
-               ? BARN_WANTS_LESS
-               : BARN_CONTENT;
+    if (limit / 2 < __atomic_load_n(&cache->policy.barn_least, __ATOMIC_RELAXED))
+        __atomic_store_n(&cache->policy.verdict, BARN_WANTS_LESS, __ATOMIC_RELAXED);
+}
+
+/* Under the lock, if the budgets let it. */
+static bool barn_add(struct stook_cache *cache, struct barn *barn, struct sheaf *full)
+{
+    uint64_t bytes = barn_bytes(cache, full);
+
+    if (!budget_take_barn(cache, barn, bytes))
+        return false;
+    barn_push(&barn->full, &barn->nr_full, full);
+    barn->bytes += bytes;
+    return true;
 }
 
 bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
                    struct sheaf **empty, bool nospin)
 {
     struct barn *barn = barn_of(cache, node);
-    uint64_t bytes = barn_bytes(cache, full);
-    enum barn_verdict verdict = BARN_CONTENT;
     bool room, taken;
 
     STOOK_ASSERT(full->size > 0);
     if (empty)
         *empty = NULL;
-    if (!barn_lock(cache, barn, node, nospin))
+    if (full->capacity > cache_capacity(cache) || barn_refuses(cache, node, nospin) ||
+        !barn_lock(cache, barn, node, nospin))
         return false;
     room = barn->nr_full < barn->full_limit;
-    taken = room && budget_take_barn(cache, barn, bytes);
+    taken = room && barn_add(cache, barn, full);
     if (taken) {
-        barn_push(&barn->full, &barn->nr_full, full);
         barn->put++;
-        barn->bytes += bytes;
         barn->starved = 0;
         if (empty)
             *empty = barn_pop(&barn->empty, &barn->nr_empty);
     } else {
         barn->starved = room;
-        verdict = barn_refuse(cache, barn);
+        barn_refuse(cache, barn);
     }
     lock_drop(&barn->lock, LOCK_BARN);
-    barn_end(cache, verdict, nospin);
+    barn_end(nospin);
     stat_add(cache, taken ? STAT_barn_put : STAT_barn_put_fail, 1);
     PROBE4(barn_put, &cache->name[0], node, full, taken);
     return taken;
 }
 
-/* What is left of a sheaf that barn_shed() has taken.  False: another call has given its budget back. */
-static bool barn_put_back(struct stook_cache *cache, struct barn *barn, unsigned node,
-                          struct sheaf *full, bool nospin)
+void barn_put_rest(struct stook_cache *cache, unsigned node, struct sheaf *rest, bool nospin)
 {
-    bool taken;
+    struct barn *barn = barn_of(cache, node);
+    bool taken = false;
 
-    if (!barn_lock(cache, barn, node, nospin))
-        return false;
-    taken = budget_take_barn(cache, barn, barn_bytes(cache, full));
-    if (taken) {
-        barn_push(&barn->full, &barn->nr_full, full);
-        barn->bytes += barn_bytes(cache, full);
+    if (rest->size > 0 && barn_lock(cache, barn, node, nospin)) {
+        taken = barn_add(cache, barn, rest);
+        lock_drop(&barn->lock, LOCK_BARN);
     }
-    lock_drop(&barn->lock, LOCK_BARN);
-    return taken;
+    if (!taken) {
+        sheaf_flush(cache, rest, nospin);
+        barn_put_empty(cache, node, rest, nospin);
+    }
 }
 
 void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
@@ -243,13 +253,22 @@ void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
         lock_drop(&barn->lock, LOCK_BARN);
         if (!full)
             return;
-        sheaf_flush_some(cache, full, &slabs, nospin);
-        if (full->size > 0 && barn_put_back(cache, barn, node, full, nospin))
-            return;
-        if (full->size > 0)
-            sheaf_flush(cache, full, nospin);
-        barn_put_empty(cache, node, full, nospin);
+        (void)sheaf_flush_some(cache, full, &slabs, nospin);
+        barn_put_rest(cache, node, full, nospin);
     }
+}
+
+bool barn_refuses(struct stook_cache *cache, unsigned node, bool nospin)
+{
+    struct barn *barn = barn_of(cache, node);
+    uint32_t bounced = __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED);
+
+    if (barn_declines(cache, node) && cache->flags & STOOK_CACHE_ADAPTIVE) {
+        barn_set(&barn->bounced,
+                 bounced + (bounced < UINT32_MAX)); /* of two at one time, one counts */
+        barn_end(nospin);
+    }
+    return barn_declines(cache, node) && (cache->flags & STOOK_CACHE_ADAPTIVE || bounced > 0);
 }
 
 struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin)
@@ -296,12 +315,10 @@ void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empt
 void barn_return(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin)
 {
     /* It was a CPU's, and may have objects of other nodes. */
-    if (sheaf->size > 0 &&
-        (topology.memories == 1 || sheaf_owner(sheaf) == (int)topology.home_of_node[node]) &&
+    if (sheaf->size > 0 && sheaf_owner(sheaf) == (int)topology.home_of_node[node] &&
         barn_put_full(cache, node, sheaf, NULL, nospin))
         return;
-    if (sheaf->size > 0)
-        sheaf_flush(cache, sheaf, nospin);
+    sheaf_flush(cache, sheaf, nospin);
     barn_put_empty(cache, node, sheaf, nospin);
 }
 
@@ -352,22 +369,23 @@ static void barn_cut_list(struct stook_cache *cache, struct barn *barn, struct s
     barn_set(count, kept);
 }
 
-/* The sheaves of a barn that are not among its `full` and `empty` ones any more. */
-static struct sheaf *barn_cut(struct stook_cache *cache, struct barn *barn, uint32_t full,
-                              uint32_t empty)
+/* Under the lock, which is dropped: the barn keeps so many full and empty ones, and the others go. */
+static void barn_cut(struct stook_cache *cache, struct barn *barn, uint32_t full, uint32_t empty)
+    LOCK_DROPS(barn->lock);
+static void barn_cut(struct stook_cache *cache, struct barn *barn, uint32_t full, uint32_t empty)
 {
     struct sheaf *chain = NULL;
 
     barn_cut_list(cache, barn, &barn->full, &barn->nr_full, full, &chain);
     barn_cut_list(cache, barn, &barn->empty, &barn->nr_empty, empty, &chain);
     budget_give_barn(cache, barn);
-    return chain;
+    lock_drop(&barn->lock, LOCK_BARN);
+    sheaf_drop(cache, chain, false);
 }
 
 void barn_fit(struct stook_cache *cache, unsigned node)
 {
     struct barn *barn = barn_of(cache, node);
-    struct sheaf *chain;
     uint32_t most;
 
     if (!lock_enter(&barn->lock, LOCK_BARN, false))
@@ -375,19 +393,14 @@ void barn_fit(struct stook_cache *cache, unsigned node)
     most = cache_level(cache) > 0 ? cache_barn_most(cache) : cache_barn_limit(cache);
     if (barn->full_limit > most)
         barn_set(&barn->full_limit, most);
-    chain = barn_cut(cache, barn, barn->full_limit, barn->full_limit + BARN_EMPTY_MORE);
-    lock_drop(&barn->lock, LOCK_BARN);
-    sheaf_drop(cache, chain, false);
+    barn_cut(cache, barn, barn->full_limit, barn->full_limit + BARN_EMPTY_MORE);
 }
 
 void barn_drain(struct stook_cache *cache, unsigned node)
 {
     struct barn *barn = barn_of(cache, node);
-    struct sheaf *chain;
 
     lock_take(&barn->lock, LOCK_BARN);
     stat_add_lock(cache, STAT_barn_lock_own, node);
-    chain = barn_cut(cache, barn, 0, 0);
-    lock_drop(&barn->lock, LOCK_BARN);
-    sheaf_drop(cache, chain, false);
+    barn_cut(cache, barn, 0, 0);
 }

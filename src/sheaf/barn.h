@@ -21,15 +21,17 @@
 void barn_init(struct barn *barn, unsigned full_limit);
 
 /*
- * A full sheaf, or NULL.  *empty (may be NULL) is taken in exchange and then set to NULL, unless its
- * capacity is no longer the cache's: barn_put_empty() frees such a one.
+ * A full sheaf, or NULL.  If the node's barn has none, its home's is asked: sheaves of a memoryless node's objects come
+ * there.  *empty (may be NULL) is taken in exchange and then set to NULL.  If its capacity is no longer the cache's, it
+ * stays with the caller, and barn_put_empty() frees it.
  */
 struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,
                             bool nospin);
 
 /*
- * Takes a full sheaf in, if it may.  False: it is refused, and still the caller's.  *empty, when not NULL
- * itself, gets an empty sheaf or NULL.
+ * Takes a full sheaf in, if it may.  False: it is refused, and still the caller's.  The barn refuses a sheaf that is
+ * larger than new ones; if barn_refuses(), it does so without the lock.  *empty, when not NULL itself, gets an empty
+ * sheaf or NULL.
  */
 bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
                    struct sheaf **empty, bool nospin);
@@ -38,6 +40,13 @@ bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
  * sheaf refused: so the barn follows its limit in small steps.
  */
 void barn_shed(struct stook_cache *cache, unsigned node, bool nospin);
+/* The rest of a sheaf that is flushed in steps: it lies beyond the limit, for barn_shed().  Without budget it is flushed now. */
+void barn_put_rest(struct stook_cache *cache, unsigned node, struct sheaf *rest, bool nospin);
+/*
+ * Racy: it keeps no sheaves, and would refuse this one; an adaptive cache counts that.  So a cache whose sheaves are
+ * small, and all go to slabs, does not take the lock for each.
+ */
+bool barn_refuses(struct stook_cache *cache, unsigned node, bool nospin);
 struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin);
 /* The same, or a new one; NULL without memory. */
 struct sheaf *barn_make_empty(struct stook_cache *cache, unsigned node, bool nospin);
@@ -70,16 +79,6 @@ static inline bool barn_accepts(const struct stook_cache *cache, unsigned node)
 
     return __atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) <
            __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED);
-}
-
-/*
- * As racy: it keeps no sheaves, would refuse this one, and has nothing to learn from that.  An adaptive cache's counts
- * them.  So a cache whose sheaves are small, and all go to slabs, does not take the lock for each.
- */
-static inline bool barn_refuses(const struct stook_cache *cache, unsigned node)
-{
-    return barn_declines(cache, node) && !(cache->flags & STOOK_CACHE_ADAPTIVE) &&
-           __atomic_load_n(&cache->nodes[node].barn.bounced, __ATOMIC_RELAXED) > 0;
 }
 
 #endif

@@ -71,12 +71,6 @@ void budget_give(struct stook_cache *cache, size_t bytes)
     atomic_fetch_sub(&cache->policy.cached, bytes);
 }
 
-/* Read without the lock by barn_get_full(). */
-static void budget_set_barn(struct barn *barn, uint64_t granted)
-{
-    __atomic_store_n(&barn->granted, granted, __ATOMIC_RELAXED);
-}
-
 bool budget_take_barn(struct stook_cache *cache, struct barn *barn, size_t bytes)
 {
     size_t lacking, step;
@@ -90,7 +84,7 @@ bool budget_take_barn(struct stook_cache *cache, struct barn *barn, size_t bytes
         if (!budget_take(cache, step))
             return false;
     }
-    budget_set_barn(barn, barn->granted + step);
+    __atomic_store_n(&barn->granted, barn->granted + step, __ATOMIC_RELAXED);
     return true;
 }
 
@@ -98,6 +92,6 @@ void budget_give_barn(struct stook_cache *cache, struct barn *barn)
 {
     if (barn->granted > barn->bytes) {
         budget_give(cache, barn->granted - barn->bytes);
-        budget_set_barn(barn, barn->bytes);
+        __atomic_store_n(&barn->granted, barn->bytes, __ATOMIC_RELAXED);
     }
 }

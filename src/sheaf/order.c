@@ -17,7 +17,6 @@ enum {
     ORDER_PAGES = 32,  /* pages whose objects are put in order together */
     ORDER_WORDS = 4,   /* of bits a page has: one for each 16 bytes */
     ORDER_BIT = 16,    /* bytes */
-    ORDER_HASH = 64,   /* entries */
     ORDER_WORTH = 16,  /* objects a page, in the mean; of fewer the order does not matter */
     ORDER_FIRST = 32,  /* steps from object to object that are looked at first: … */
     ORDER_GLANCE = 8,  /* … fewer, if all of these are to a neighbour; … */
@@ -28,7 +27,6 @@ enum {
 struct order {
     uintptr_t page[ORDER_PAGES];
     uint64_t bits[ORDER_PAGES][ORDER_WORDS];
-    uint8_t find[ORDER_HASH]; /* place in page[] from 1; 0: none */
     uint32_t pages;
 };
 
@@ -53,17 +51,14 @@ static bool order_is_lost(void *const *objects, uint32_t n, uintptr_t stride)
 /* The page's place; it is new if it was none.  -1: there is no room for one more. */
 static int order_find(struct order *order, uintptr_t page, uint32_t most)
 {
-    unsigned at = (unsigned)(page / PAGE_SIZE) % ORDER_HASH;
-
-    for (; order->find[at]; at = (at + 1) % ORDER_HASH)
-        if (order->page[order->find[at] - 1] == page)
-            return order->find[at] - 1;
+    for (uint32_t at = order->pages; at > 0; at--)
+        if (order->page[at - 1] == page)
+            return (int)at - 1;
     if (order->pages == most)
         return -1;
     order->page[order->pages] = page;
     memset(order->bits[order->pages], 0, sizeof(order->bits[0]));
-    order->find[at] = (uint8_t)++order->pages;
-    return (int)order->pages - 1;
+    return (int)order->pages++;
 }
 
 /*
@@ -77,7 +72,6 @@ static uint32_t order_mark(struct order *order, void *const *objects, uint32_t n
     uint32_t i;
 
     order->pages = 0;
-    memset(order->find, 0, sizeof(order->find));
     for (i = 0; i < n; i++) {
         uintptr_t object = (uintptr_t)objects[i], bit = object % PAGE_SIZE / ORDER_BIT;
         if (object - page >= PAGE_SIZE) {

@@ -6,6 +6,7 @@
 
 #include "base/probe.h"
 #include "base/report.h"
+#include "os/topology.h"
 #include "slab/detached.h"
 #include "slab/node.h"
 #include "slab/stat.h"
@@ -38,19 +39,12 @@ static struct stook_cache *sheaf_class(unsigned room)
 struct sheaf *sheaf_alloc(unsigned capacity, unsigned room, unsigned node, bool nospin)
 {
     int saved = errno;
-    bool taken;
-    void *memory;
-    struct sheaf *sheaf;
+    void *memory = NULL;
 
-    taken = node_take_near(sheaf_class(room), node, &memory, 1, 1, nospin) != 0;
+    if (node_take_near(sheaf_class(room), node, &memory, 1, 1, nospin) > 0)
+        *(struct sheaf *)memory = (struct sheaf){.capacity = capacity};
     errno = saved; /* one node may have refused, and another given */
-    if (!taken)
-        return NULL;
-    sheaf = memory;
-    sheaf->size = 0;
-    sheaf->capacity = capacity;
-    sheaf->next = NULL;
-    return sheaf;
+    return memory;
 }
 
 unsigned sheaf_room(const struct sheaf *sheaf)
@@ -67,8 +61,11 @@ bool sheaf_is_over(const struct sheaf *sheaf)
 
 int sheaf_owner(const struct sheaf *sheaf)
 {
-    unsigned owner = sheaf_node(sheaf->object[0], 0);
+    unsigned owner;
 
+    if (topology.memories == 1)
+        return topology.home_of_node[0];
+    owner = sheaf_node(sheaf->object[0], 0);
     for (uint32_t i = 1; i < sheaf->size; i++)
         if (sheaf_node(sheaf->object[i], owner) != owner)
             return -1;
@@ -83,7 +80,8 @@ void sheaf_free(struct sheaf *sheaf, bool nospin)
     node_put(slab_cache_of(sheaf), &memory, 1, nospin);
 }
 
-void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *slabs, bool nospin)
+uint32_t sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *slabs,
+                          bool nospin)
 {
     uint32_t n = sheaf->size, done, left, moved;
 
@@ -94,10 +92,13 @@ void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *
     moved = left < done ? left : done; /* from the top: no more than went */
     memcpy(sheaf->object, sheaf->object + n - moved, moved * sizeof(void *));
     sheaf->size = left;
+    return done;
 }
 
 void sheaf_flush_array(struct stook_cache *cache, void *const *objects, uint32_t n, bool nospin)
 {
+    if (n == 0)
+        return;
     stat_add(cache, STAT_sheaf_flush, n);
     PROBE2(sheaf_flushed, &cache->name[0], n);
     node_put(cache, objects, n, nospin);
@@ -105,20 +106,34 @@ void sheaf_flush_array(struct stook_cache *cache, void *const *objects, uint32_t
 
 void sheaf_flush(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 {
-    uint32_t n = sheaf->size;
-
+    sheaf_flush_array(cache, sheaf->object, sheaf->size, nospin);
     sheaf->size = 0;
-    sheaf_flush_array(cache, sheaf->object, n, nospin);
 }
 
 void sheaf_drop(struct stook_cache *cache, struct sheaf *chain, bool nospin)
 {
     while (chain) {
         struct sheaf *next = chain->next;
-        if (chain->size > 0)
-            sheaf_flush(cache, chain, nospin);
+        sheaf_flush(cache, chain, nospin);
         stat_add(cache, STAT_sheaf_free, 1);
         sheaf_free(chain, nospin);
         chain = next;
     }
+}
+
+#ifdef __x86_64__
+__attribute__((target("prfchw"))) /* to CPUs without it, it is no instruction */
+#endif
+void sheaf_expect(const struct sheaf *sheaf)
+{
+    uint32_t size = sheaf->size;
+    const char *line = (const char *)sheaf;
+    const char *end = (const char *)&sheaf->object[size > 0 ? size : sheaf->capacity];
+
+    __builtin_prefetch(line, 1);
+    for (line += 64; line < end; line += 64)
+        if (size > 0)
+            __builtin_prefetch(line, 0);
+        else
+            __builtin_prefetch(line, 1);
 }

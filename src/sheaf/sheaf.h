@@ -46,10 +46,12 @@ static inline uint32_t sheaf_take(struct sheaf *sheaf, void **objects, uint32_t 
 {
     uint32_t k = sheaf->size < n ? sheaf->size : n;
 
-    if (k > 0) { /* what is read-only has none */
+    if (k > 0) /* what is read-only has none */
         sheaf->size -= k;
+    if (k == 1)
+        objects[0] = sheaf->object[sheaf->size];
+    else
         memcpy(objects, &sheaf->object[sheaf->size], k * sizeof(void *));
-    }
     return k;
 }
 
@@ -82,10 +84,11 @@ int sheaf_owner(const struct sheaf *sheaf);
 void sheaf_free(struct sheaf *sheaf, bool nospin);
 /*
  * One step of a flush: the objects at the bottom go back, to *slabs slabs at most, which become fewer by those.
- * A step of a single call has SHEAF_FLUSH_SLABS of them.
+ * A step of a single call has SHEAF_FLUSH_SLABS of them.  How many objects.
  */
 enum { SHEAF_FLUSH_SLABS = 16 };
-void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *slabs, bool nospin);
+uint32_t sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *slabs,
+                          bool nospin);
 /* Objects that were in a sheaf go back to their slabs. */
 void sheaf_flush_array(struct stook_cache *cache, void *const *objects, uint32_t n, bool nospin);
 /* Its objects go back to their slabs; it is empty afterwards. */
@@ -93,33 +96,10 @@ void sheaf_flush(struct stook_cache *cache, struct sheaf *sheaf, bool nospin);
 /* The sheaves of a chain (linked by ->next; may be NULL) are flushed and freed. */
 void sheaf_drop(struct stook_cache *cache, struct sheaf *chain, bool nospin);
 
-static inline void sheaf_expect_line(const char *line, bool written)
-{
-#if defined(__x86_64__)
-    if (written) { /* which GCC writes for the latest CPUs only; to old ones it is no instruction */
-        __asm__ volatile("prefetchw %0" : : "m"(*line));
-        return;
-    }
-#endif
-    if (written) /* constants: clang takes nothing else */
-        __builtin_prefetch(line, 1);
-    else
-        __builtin_prefetch(line, 0);
-}
-
 /*
  * A sheaf from a barn was another CPU's, whose cache has its pointers.  All lines are asked for at
  * once, not one by one as pops or, to an empty one, pushes come to them.
  */
-static inline void sheaf_expect(const struct sheaf *sheaf)
-{
-    uint32_t size = sheaf->size;
-    const char *head = (const char *)sheaf;
-    const char *end = (const char *)&sheaf->object[size > 0 ? size : sheaf->capacity];
-
-    sheaf_expect_line(head, true);
-    for (const char *line = head + 64; line < end; line += 64)
-        sheaf_expect_line(line, size == 0);
-}
+void sheaf_expect(const struct sheaf *sheaf);
 
 #endif

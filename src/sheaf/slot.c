@@ -4,7 +4,7 @@
  *
  * In a process without rseq a slot has a lock word, and its main sheaf in `held`: a pop or a push closes the slot, works on the
  * sheaf, and opens it.  The lock is only ever tried: a thread preempted inside makes others go to the slabs, as with a
- * closed slot.  The CPU number is a hint: after a migration the slot is another CPU's, and still locked.
+ * closed slot.  A thread keeps its CPU's number, wherever it runs, until it finds the slot's lock taken.
  */
 #include "sheaf/slot.h"
 
@@ -20,45 +20,64 @@ enum {
 
 const struct sheaf sheaf_none = {0};
 
-/* This CPU's slot, if the CPU is in use: its main sheaf, or NULL. */
-static struct sheaf *slot_lock(uintptr_t offset, struct slot **slot)
+/* Locked mode: a slot by its lock word, and its main sheaf. */
+static inline struct sheaf *slot_lock(struct slot *slot)
+{
+    uint8_t open = 0;
+
+    if (!atomic_compare_exchange_strong_explicit(&slot->lock, &open, 1, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return NULL;
+    return slot->held ? slot->held : SHEAF_NONE;
+}
+
+/* The slot of the CPU that this thread keeps; NULL: it is taken, or the CPU is not in use. */
+static inline struct sheaf *slot_lock_kept(uintptr_t offset, struct slot **slot)
 {
     int cpu = percpu_cpu();
 
-    *slot = cpu < 0 ? NULL : percpu_slot((unsigned)cpu, offset);
-    return *slot ? slot_take(*slot, true) : NULL;
+    *slot = percpu_slot_at(cpu, offset);
+    return cpu >= 0 && percpu_use_of((unsigned)cpu) == PERCPU_USED ? slot_lock(*slot) : NULL;
+}
+
+/*
+ * Behind slot_lock_kept().  The thread asks anew which CPU it is on if it found the slot taken.  On a machine with several
+ * nodes it also asks if nothing moved: a refill or a flush comes next, which goes by the thread's node.
+ */
+static inline void slot_unlock_kept(struct slot *slot, const struct sheaf *main, uint32_t moved)
+{
+    if (main)
+        atomic_store_explicit(&slot->lock, 0, memory_order_release);
+    if (!main || (moved == 0 && topology.nodes > 1))
+        percpu_kept = -1;
 }
 
 static uint32_t slot_pop_locked(uintptr_t offset, void **objects, uint32_t want)
 {
     struct slot *slot;
-    struct sheaf *m = slot_lock(offset, &slot);
+    struct sheaf *m = slot_lock_kept(offset, &slot);
     uint32_t taken = m ? sheaf_take(m, objects, want) : 0;
 
-    if (m)
-        slot_open(slot, m);
+    slot_unlock_kept(slot, m, taken);
     return taken;
 }
 
 static uint32_t slot_push_locked(uintptr_t offset, void *const *objects, uint32_t have)
 {
     struct slot *slot;
-    struct sheaf *m = slot_lock(offset, &slot);
+    struct sheaf *m = slot_lock_kept(offset, &slot);
     uint32_t k = 0;
 
-    if (!m)
-        return 0;
     /* A single one that repeats stays outside: sheaf/slot_free.c checks it, and reports it. */
-    if (m->size < m->capacity && (have > 1 || !sheaf_repeats(m, objects[0], 2))) {
+    if (m && m->size < m->capacity && (have > 1 || !sheaf_repeats(m, objects[0], 2))) {
         if (have > m->capacity - m->size)
             have = m->capacity - m->size;
-        while (k < have && objects[k])
-            k++;
+        for (; k < have && objects[k]; k++)
+            m->object[m->size + k] = objects[k];
         k = k == have ? k : 0; /* one of them is NULL */
-        memcpy(&m->object[m->size], objects, k * sizeof(void *));
         m->size += k;
     }
-    slot_open(slot, m);
+    slot_unlock_kept(slot, m, k);
     return k;
 }
 
@@ -115,7 +134,7 @@ static struct sheaf *slot_close_on(unsigned cpu, struct slot *slot)
     void *begin;
 
     if (!percpu.rseq)
-        held = slot_take(slot, true);
+        held = slot_lock(slot);
     else if (rseq_close(slot, percpu.rseq_offset, (int)cpu, SLOT_CLOSED, &begin) == RSEQ_DONE)
         held = slot_measure(slot, slot_main(begin));
     /* Full: either percpu_change_use() comes before this look, or its caller finds the slot closed. */
@@ -180,14 +199,9 @@ void slot_reopen(struct slot *slot)
 struct sheaf *slot_take(struct slot *slot, bool whole)
 {
     void **begin = atomic_load_explicit(&slot->begin, memory_order_relaxed);
-    uint8_t open = 0;
 
-    if (!percpu.rseq) {
-        if (!atomic_compare_exchange_strong_explicit(&slot->lock, &open, 1, memory_order_acquire,
-                                                     memory_order_relaxed))
-            return NULL;
-        return slot->held ? slot->held : SHEAF_NONE;
-    }
+    if (!percpu.rseq)
+        return slot_lock(slot);
     do {
         if (begin == SLOT_CLOSED)
             return NULL;

@@ -52,12 +52,11 @@ struct slot {
     struct sheaf *held;   /* rseq: main while taken (fork); locked: main, NULL for none */
     struct sheaf *remote; /* one a node: objects of other homes */
     uint16_t fill;        /* objects the last refill brought */
-    uint16_t refused;     /* objects to go to slabs before a barn is asked again (slot_free.c) */
-    uint8_t wary;         /* refills to come that stay within the capacity */
-    /* Written by the forking thread, under percpu.lock; drains read it without. */
-    uint8_t forking; /* of slot_take_all() */
+    uint16_t refused; /* objects to go to slabs before a barn, or memory, is asked (slot_free.c) */
+    uint8_t wary;     /* refills to come that stay within the capacity */
     /* Atomic. */
-    _Atomic uint8_t lock; /* locked mode: 1 closed */
+    _Atomic uint8_t forking; /* of slot_take_all(); written under percpu.lock */
+    _Atomic uint8_t lock;    /* locked mode: 1 closed */
 };
 _Static_assert(offsetof(struct slot, begin) == 0, "known to the sections");
 _Static_assert(offsetof(struct slot, top) == 8, "known to the sections");

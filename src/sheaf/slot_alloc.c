@@ -12,7 +12,7 @@
  *   empty                full           any        they change places
  *   empty                empty, none    has some   slot_refill_barn(): a full sheaf becomes main, the empty one goes to the barn
  *   empty, more to come  empty, none    has none   slot_refill(): whole slabs go past the slot
- *   empty                empty, none    has none   slot_refill_main(): slabs' objects fill a sheaf, which becomes main
+ *   empty                empty, none    has none   slot_refill(): slabs' objects fill a sheaf, which becomes main
  *   empty                empty, none    no memory  slot_alloc_direct() fails, and the caller reclaims (cache/)
  *
  * After the first two and the fourth a section pops.
@@ -38,7 +38,7 @@ enum {
  * CPU does not free in between: more than a sheaf's capacity in the end.  So a CPU never has more unused objects than it
  * allocated before.
  */
-static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
+static uint16_t slot_fill(const struct stook_cache *cache, struct slot *slot)
 {
     uint32_t bytes = cache->flags & CACHE_MALLOC ? SLOT_FILL_MALLOC : SLOT_FILL_BYTES;
     uint32_t capacity = cache_capacity(cache), most = bytes / cache->layout.stride;
@@ -56,104 +56,87 @@ static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
     if (fill > most)
         fill = most;
     slot->fill = (uint16_t)fill;
-    return fill;
+    return slot->fill;
 }
 
 /* Past the sheaves: a closed slot, an unregistered thread, a cache without sheaves. */
-static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **objects, uint32_t n,
-                                  bool nospin)
+static uint32_t slot_alloc_direct(struct slot_call *call, void **objects, uint32_t n)
 {
-    unsigned node = percpu_node(cpu);
-    uint64_t touches = slab_counts.touches;
+    struct stook_cache *cache = call->cache;
     uint32_t got = 0, more = 0;
 
-    if (cache_capacity(cache))
-        while (got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL)
-            got++;
-    slot_tally_alloc(cache, got, &touches);
+    call->touches = slab_counts.touches;
+    while (got < n && (objects[got] = barn_take_object(cache, call->node, call->nospin)) != NULL)
+        got++;
+    slot_tally(call, got);
     if (got < n)
-        more = node_take_near(cache, node, objects + got, n - got, n - got, nospin);
-    slot_tally_alloc(cache, more, &touches);
+        more = node_take_near(cache, call->node, objects + got, n - got, n - got, call->nospin);
+    slot_tally(call, more);
     return got + more;
 }
 
-/* A sheaf, `recycled` from a barn or new, becomes main if the slot is still empty. */
-static void slot_install(struct stook_cache *cache, unsigned node, struct sheaf *full,
-                         bool recycled, bool nospin)
+void slot_install(const struct slot_call *call, struct sheaf *sheaf)
 {
-    struct sheaf *empty = NULL, *main;
+    struct stook_cache *cache = call->cache;
+    struct sheaf *out = sheaf, *main;
     struct slot *slot;
 
-    if (__builtin_expect(cache->permutation != NULL, 0))
-        random_shuffle(full->object, full->size);
-    main = slot_close(percpu_offset(cache->index), &slot, nospin);
+    if (__builtin_expect(cache->permutation != NULL, 0) && !call->frees)
+        random_shuffle(sheaf->object, sheaf->size);
+    main = slot_close(call->offset, &slot, call->nospin);
     if (main) {
-        struct sheaf *spare = slot->spare;
-        if (recycled) /* others free what this CPU takes: the next refill is no larger than two */
-            slot->fill = (uint16_t)cache_capacity(cache);
-        if (main->size == 0) {
-            if (!spare && main->capacity == cache_capacity(cache))
-                slot->spare = slot_real(main);
-            else
-                empty = slot_real(main);
-            main = full;
-            full = NULL;
-        } else if (!spare && full->size == full->capacity) {
-            slot->spare = full;
-            full = NULL;
+        slot->fill = call->fill;
+        slot->refused = call->refused;
+        if (call->frees ? main->size >= main->capacity : main->size == 0) {
+            out = slot_real(main);
+            main = sheaf;
+        }
+        if (out && !slot->spare && (out->size == 0 || out->size == out->capacity) &&
+            out->capacity == cache_capacity(cache)) {
+            slot->spare = out;
+            out = NULL;
         }
         slot_open(slot, main);
     }
-    if (full)
-        barn_return(cache, node, full, nospin);
-    if (empty)
-        barn_put_empty(cache, node, empty, nospin);
+    if (out)
+        barn_return(cache, call->node, out, call->nospin);
 }
 
-/* The empty sheaf, or another one in its place, to be filled with `fill` objects; NULL without memory. */
-static struct sheaf *slot_container(struct stook_cache *cache, unsigned node, struct sheaf *empty,
-                                    uint32_t fill, bool nospin)
+/* The empty sheaf, or another one in its place, for what the refill brings; NULL: there is none, and no memory. */
+static struct sheaf *slot_container(const struct slot_call *call, struct sheaf *empty)
 {
-    uint32_t capacity = cache_capacity(cache);
-    struct sheaf *over;
+    struct stook_cache *cache = call->cache;
+    uint32_t capacity = cache_capacity(cache), room = call->fill > capacity ? call->fill : capacity;
+    struct sheaf *made;
 
-    if (empty && empty->capacity != capacity) {
-        barn_put_empty(cache, node, empty, nospin);
-        empty = NULL;
-    }
     if (!empty)
-        empty = barn_get_empty(cache, node, nospin);
-    if (fill > capacity && (!empty || sheaf_room(empty) < fill)) {
-        over = sheaf_alloc(capacity, fill, node, nospin);
-        stat_add(cache, STAT_sheaf_alloc, over != NULL);
-        if (over && empty)
-            barn_put_empty(cache, node, empty, nospin);
-        if (over)
-            return over;
-    }
-    return empty ? empty : barn_make_empty(cache, node, nospin);
+        empty = barn_get_empty(cache, call->node, call->nospin);
+    if (empty && empty->capacity == capacity && sheaf_room(empty) >= room)
+        return empty;
+    made = sheaf_alloc(capacity, room, call->node, call->nospin);
+    stat_add(cache, STAT_sheaf_alloc, made != NULL);
+    if (made && empty)
+        barn_put_empty(cache, call->node, empty, call->nospin);
+    return made ? made : empty;
 }
 
-/* Whole sheaves of the barn's, while it has some, or its home's, where sheaves of a memoryless node's objects come.  *empty is
- * taken in exchange, or is the one that was emptied. */
-static uint32_t slot_refill_barn(struct stook_cache *cache, unsigned node, struct sheaf **empty,
-                                 void **objects, uint32_t n, bool nospin)
+/* Whole sheaves of the barn's, while it has some.  *empty is taken in exchange, or is the one that was emptied. */
+static uint32_t slot_refill_barn(struct slot_call *call, struct sheaf **empty, void **objects,
+                                 uint32_t n)
 {
-    unsigned home = topology.home_of_node[node];
+    struct stook_cache *cache = call->cache;
+    struct sheaf *full;
     uint32_t got = 0;
 
-    while (got < n) {
-        struct sheaf *full = barn_get_full(cache, node, empty, nospin);
-        if (!full && home != node)
-            full = barn_get_full(cache, home, empty, nospin);
-        if (!full)
-            break;
+    while (got < n && (full = barn_get_full(cache, call->node, empty, call->nospin)) != NULL) {
         sheaf_expect(full);
         got += sheaf_take(full, objects + got, n - got);
+        /* Others free what this CPU takes: the next refill is no larger than two. */
+        call->fill = (uint16_t)cache_capacity(cache);
         if (full->size > 0)
-            slot_install(cache, node, full, true, nospin);
+            slot_install(call, full);
         else if (*empty)
-            barn_put_empty(cache, node, full, nospin);
+            barn_put_empty(cache, call->node, full, call->nospin);
         else
             *empty = full;
     }
@@ -161,77 +144,65 @@ static uint32_t slot_refill_barn(struct stook_cache *cache, unsigned node, struc
 }
 
 /* Slabs gave `taken` objects, and the caller gets `got` of them. */
-static void slot_refilled(struct stook_cache *cache, unsigned node, uint32_t taken, uint32_t got)
+static void slot_refilled(const struct slot_call *call, uint32_t taken, uint32_t got)
 {
-    stat_add(cache, STAT_sheaf_refill, taken);
-    PROBE3(sheaf_refilled, &cache->name[0], taken, node);
-    stat_add(cache, STAT_alloc_slowpath, got);
+    stat_add(call->cache, STAT_sheaf_refill, taken);
+    PROBE3(sheaf_refilled, &call->cache->name[0], taken, call->node);
+    stat_add(call->cache, STAT_alloc_slowpath, got);
 }
 
-/* The last objects of a call come with those of a refill, in a sheaf that becomes main: *empty, or another one. */
-static uint32_t slot_refill_main(struct stook_cache *cache, unsigned node, struct sheaf **empty,
-                                 uint32_t fill, void **objects, uint32_t n, bool nospin)
+/*
+ * Objects for a slot without objects: of the barn, else of the slabs.  The last ones come with those of a refill, in a sheaf
+ * that becomes main: `sheaf`, which is empty or NULL, or another one in its place.
+ */
+static uint32_t slot_refill(struct slot_call *call, struct sheaf *sheaf, void **objects, uint32_t n)
 {
-    struct sheaf *full = *empty = slot_container(cache, node, *empty, fill, nospin);
-    uint32_t room, taken, got;
+    struct stook_cache *cache = call->cache;
+    uint32_t got = slot_refill_barn(call, &sheaf, objects, n);
+    uint32_t whole = (n - got) / cache->layout.objects * cache->layout.objects, fill, more;
 
-    if (!full)
-        return 0;
-    room = sheaf_room(full);
-    if (fill > room)
-        fill = room;
-    full->size = node_take_near(cache, node, full->object, n < fill ? n : fill, fill, nospin);
-    taken = full->size;
-    got = sheaf_take(full, objects, n < fill ? n : fill);
-    slot_refilled(cache, node, taken, got);
-    if (full->size > 0) {
-        slot_install(cache, node, full, false, nospin);
-        *empty = NULL;
-    }
-    return got;
-}
-
-/* Objects for a slot without objects: of the barn, else of the slabs.  Consumes `empty`. */
-static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct sheaf *empty,
-                            uint32_t fill, void **objects, uint32_t n, bool nospin)
-{
-    uint64_t touches = slab_counts.touches;
-    uint32_t got = slot_refill_barn(cache, node, &empty, objects, n, nospin);
-    uint32_t whole = (n - got) / cache->layout.objects * cache->layout.objects, more;
-
-    slot_tally_alloc(cache, got, &touches);
+    slot_tally(call, got);
     if (whole > 0) { /* slabs that are consumed whole go through no sheaf */
-        more = node_take_near(cache, node, objects + got, whole, whole, nospin);
-        slot_refilled(cache, node, more, more);
+        more = node_take_near(cache, call->node, objects + got, whole, whole, call->nospin);
+        slot_refilled(call, more, more);
         got += more;
     }
     if (got < n)
-        got += slot_refill_main(cache, node, &empty, fill, objects + got, n - got, nospin);
-    if (empty && got == 0) /* kept: a failure gives no memory back that others find */
-        slot_install(cache, node, empty, false, nospin);
-    else if (empty)
-        barn_put_empty(cache, node, empty, nospin);
+        sheaf = slot_container(call, sheaf);
+    if (got < n && sheaf) {
+        fill = call->fill < sheaf_room(sheaf) ? call->fill : sheaf_room(sheaf);
+        more = n - got < fill ? n - got : fill;
+        fill = node_take_near(cache, call->node, sheaf->object, more, fill, call->nospin);
+        sheaf->size = fill;
+        more = sheaf_take(sheaf, objects + got, more);
+        slot_refilled(call, fill, more);
+        got += more;
+    }
+    /* It is kept where nothing was got: a failure gives no memory back that others find. */
+    if (sheaf && (sheaf->size > 0 || got == 0))
+        slot_install(call, sheaf);
+    else if (sheaf)
+        barn_put_empty(cache, call->node, sheaf, call->nospin);
     return got;
 }
 
 uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
 {
-    uintptr_t offset = percpu_offset(cache->index);
-    int cpu = percpu_cpu();
+    struct slot_call call;
     struct sheaf *main, *spare;
     struct slot *slot;
-    uint64_t touches = slab_counts.touches;
-    uint32_t got = 0, more, fill;
+    uint32_t got = 0, more;
 
     if (slot_untried(cache)) {
-        got = slot_pop_bulk(offset, objects, n);
+        got = slot_pop_bulk(percpu_offset(cache->index), objects, n);
         stat_add(cache, STAT_alloc_cpu_sheaf, got);
     }
+    call = slot_begin(cache, false, nospin);
     if (got < n)
-        slot_tick(cpu, nospin);
+        slot_tick(percpu_cpu(), nospin);
     /* Turns are bounded: others may empty what was filled, and a section may never complete. */
     for (int turn = 0; got < n && turn < SLOT_TURNS && cache_capacity(cache) > 0; turn++) {
-        main = slot_close(offset, &slot, nospin);
+        main = slot_close(call.offset, &slot, nospin);
         if (!main)
             break;
         spare = slot->spare;
@@ -244,22 +215,20 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         } else {
             slot->spare = NULL;
             slot->refused = 0;
-            fill = slot_fill(cache, slot);
-            if (!spare &&
-                (fill > cache_capacity(cache) || main->capacity < cache_capacity(cache))) {
+            call.fill = slot_fill(cache, slot);
+            if (!spare && call.fill > cache_capacity(cache)) {
                 spare = slot_real(main); /* it may hold the next refill, too */
                 main = SHEAF_NONE;
             }
             slot_open(slot, main);
-            got +=
-                slot_refill(cache, percpu_node(cpu), spare, fill, objects + got, n - got, nospin);
+            got += slot_refill(&call, spare, objects + got, n - got);
             break;
         }
-        more = slot_pop_bulk(offset, objects + got, n - got);
+        more = slot_pop_bulk(call.offset, objects + got, n - got);
         got += more;
-        slot_tally_alloc(cache, more, &touches);
+        slot_tally(&call, more);
     }
     if (got < n)
-        got += slot_alloc_direct(cache, cpu, objects + got, n - got, nospin);
+        got += slot_alloc_direct(&call, objects + got, n - got);
     return got;
 }

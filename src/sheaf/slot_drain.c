@@ -4,11 +4,13 @@
 #include "os/topology.h"
 #include "sheaf/sheaf.h"
 #include "sheaf/slot_drain.h"
+#include "sheaf/slot_steps.h"
 #include "slab/node.h"
 #include "slab/stat.h"
 
+#include <limits.h>
+
 enum {
-    SLOT_DRAIN_MAX = 256, /* slots of one CPU taken under one fence */
     SLOT_FORK_PASSES =
         128, /* before fork gives a slot up, and a drain one that a fork gave up: some 10 ms */
     SLOT_ALONE_TURNS = 1024, /* before a drain does that no owner can keep waiting */
@@ -66,62 +68,56 @@ static void slot_empty(struct stook_cache *cache, struct slot *slot, struct shea
  */
 static bool slot_take_waiting(struct slot *slot, bool alone)
 {
+    static const unsigned turns[] = {
+        [SLOT_FREE] = SLOT_ALONE_TURNS, [SLOT_TAKEN] = UINT_MAX, [SLOT_LOST] = SLOT_FORK_PASSES};
+    unsigned turn = 0;
     bool taken;
 
-    for (unsigned turn = 0; !(taken = slot_take(slot, true) != NULL) && alone; turn++) {
-        uint8_t forking = __atomic_load_n(&slot->forking, __ATOMIC_RELAXED);
-        if (forking != SLOT_TAKEN &&
-            turn >= (forking == SLOT_LOST ? SLOT_FORK_PASSES : SLOT_ALONE_TURNS))
-            break;
-        lock_pause(turn);
-    }
+    while (!(taken = slot_take(slot, true) != NULL) && alone &&
+           turn < turns[atomic_load_explicit(&slot->forking, memory_order_relaxed)])
+        lock_pause(turn++);
     return taken;
 }
 
-/* At most SLOT_DRAIN_MAX caches; false: a slot was left as it is.  No array of what was taken: this
- * is within malloc_trim(), which may be called on a small stack. */
-static bool slot_drain_some(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone)
+/*
+ * No array of the slots that were taken: this is within malloc_trim(), which may be called on a small stack.  Until it
+ * opens a slot, this thread owns its `fill`: there it stores the index of the cache whose slot it took before.
+ */
+bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone)
 {
-    uint64_t taken[SLOT_DRAIN_MAX / 64] = {0};
     struct sheaf *chain = NULL;
-    unsigned count = 0, wanted = 0;
-    bool fenced;
+    uint32_t taken = 0; /* slot 0 is no cache's */
+    bool all = true, fenced;
 
     for (unsigned i = 0; i < n; i++) {
         struct slot *slot = percpu_slot(cpu, percpu_offset(caches[i]->index));
         if (!slot || cache_capacity(caches[i]) == 0)
             continue;
-        wanted++;
         if (slot_take_waiting(slot, alone)) {
-            taken[i / 64] |= (uint64_t)1 << i % 64;
-            count++;
+            slot->fill = (uint16_t)taken;
+            taken = caches[i]->index;
+        } else {
+            all = false;
         }
     }
-    fenced = count > 0 && (alone || percpu_fence(cpu));
+    if (taken == 0)
+        return all;
+    fenced = alone || percpu_fence(cpu);
     /* All are open again before the first object is flushed: nothing waits while they are closed. */
-    for (unsigned i = 0; i < n; i++) {
-        struct slot *slot = percpu_slot(cpu, percpu_offset(caches[i]->index));
-        if (!(taken[i / 64] >> i % 64 & 1))
-            continue;
+    while (taken > 0) {
+        struct slot *slot = percpu_slot(cpu, percpu_offset(taken));
+        struct stook_cache *cache = cache_table[taken];
+        taken = slot->fill;
+        slot->fill = 0;
         if (fenced) {
-            slot_empty(caches[i], slot, slot_taken(slot), &chain);
+            slot_empty(cache, slot, slot_taken(slot), &chain);
             slot_open(slot, SHEAF_NONE);
         } else {
             slot_reopen(slot);
         }
     }
     slot_flush_taken(chain);
-    return count == wanted && (count == 0 || fenced);
-}
-
-bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone)
-{
-    bool all = true;
-
-    for (unsigned i = 0; i < n; i += SLOT_DRAIN_MAX)
-        all &= slot_drain_some(caches + i, n - i < SLOT_DRAIN_MAX ? n - i : SLOT_DRAIN_MAX, cpu,
-                               alone);
-    return all;
+    return all && fenced;
 }
 
 bool slot_drain(struct stook_cache *const *caches, unsigned n, bool alone)
@@ -139,8 +135,6 @@ void slot_drain_near(struct stook_cache *cache)
     struct sheaf *main, *chain = NULL;
     struct slot *slot;
 
-    if (cache_capacity(cache) == 0)
-        return;
     if (!percpu.rseq) {
         (void)slot_drain(&cache, 1, false);
         return;
@@ -157,7 +151,7 @@ void slot_drain_near(struct stook_cache *cache)
  * now. */
 __attribute__((no_sanitize("thread"))) static uint64_t slot_size(const struct sheaf *sheaf)
 {
-    return __atomic_load_n(&sheaf->size, __ATOMIC_RELAXED);
+    return sheaf ? __atomic_load_n(&sheaf->size, __ATOMIC_RELAXED) : 0;
 }
 
 static uint64_t slot_count_objects(uint64_t size, struct slot_counts *counts)
@@ -180,19 +174,13 @@ __attribute__((cold, no_sanitize("thread"))) void slot_count_cpu(const struct st
         return;
     begin = atomic_load_explicit(&slot->begin, memory_order_acquire);
     top = atomic_load_explicit(&slot->top, memory_order_relaxed);
-    held = percpu.rseq ? NULL : __atomic_load_n(&slot->held, __ATOMIC_ACQUIRE);
+    held = percpu.rseq ? NULL : slot_real(__atomic_load_n(&slot->held, __ATOMIC_ACQUIRE));
     if (begin == SLOT_CLOSED)
         return;
     spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
     remote = __atomic_load_n(&slot->remote, __ATOMIC_RELAXED);
-    if (begin)
-        (void)slot_count_objects(top > begin ? (uint64_t)(top - begin) : 0, counts);
-    if (held && held != SHEAF_NONE)
-        (void)slot_count_objects(slot_size(held), counts);
-    else
-        held = NULL;
-    if (spare)
-        (void)slot_count_objects(slot_size(spare), counts);
+    (void)slot_count_objects(top > begin ? (uint64_t)(top - begin) : slot_size(held), counts);
+    (void)slot_count_objects(slot_size(spare), counts);
     counts->sheaves += (begin || held) + (spare != NULL) + (remote != NULL);
     /* One a node at most: the chain may be another one by now. */
     for (unsigned i = 0; remote && i < topology.nodes; i++) {
@@ -225,11 +213,6 @@ static unsigned slot_each(unsigned (*act)(struct slot *slot))
     return sum;
 }
 
-static void slot_set_forking(struct slot *slot, uint8_t forking)
-{
-    __atomic_store_n(&slot->forking, forking, __ATOMIC_RELAXED);
-}
-
 /*
  * Owners move a few pointers and never wait, but where many threads share a CPU it may be a while until
  * one of them runs, so the rest are taken meanwhile.  No fence: the sheaves are not read, and a section
@@ -239,7 +222,7 @@ static void slot_set_forking(struct slot *slot, uint8_t forking)
 static unsigned slot_take_for_fork(struct slot *slot)
 {
     if (slot->forking != SLOT_TAKEN && slot_take(slot, false))
-        slot_set_forking(slot, SLOT_TAKEN);
+        slot->forking = SLOT_TAKEN;
     return slot->forking == SLOT_FREE;
 }
 
@@ -248,19 +231,18 @@ static __attribute__((cold)) unsigned slot_give_up(struct slot *slot)
 {
     if (slot->forking != SLOT_FREE)
         return 0;
-    slot_set_forking(slot, SLOT_LOST);
+    slot->forking = SLOT_LOST;
     return 1;
 }
 
 void slot_take_all(void)
 {
-    for (unsigned pass = 0; slot_each(slot_take_for_fork) > 0; pass++) {
-        if (pass == SLOT_FORK_PASSES) {
-            atomic_fetch_add_explicit(&slot_lost, slot_each(slot_give_up), memory_order_relaxed);
-            break;
-        }
-        lock_pause(pass);
-    }
+    unsigned pass = 0;
+
+    while (slot_each(slot_take_for_fork) > 0 && pass < SLOT_FORK_PASSES)
+        lock_pause(pass++);
+    if (pass == SLOT_FORK_PASSES)
+        atomic_fetch_add_explicit(&slot_lost, slot_each(slot_give_up), memory_order_relaxed);
 }
 
 /* Not taken where an atfork handler of the program's made a cache meanwhile, or was the first on a CPU; or it is
@@ -268,7 +250,7 @@ void slot_take_all(void)
 static unsigned slot_open_taken(struct slot *slot)
 {
     if (slot->forking == SLOT_TAKEN) {
-        slot_set_forking(slot, SLOT_FREE);
+        slot->forking = SLOT_FREE;
         slot_reopen(slot);
     }
     return 0;
@@ -279,24 +261,18 @@ void slot_open_all(void)
     (void)slot_each(slot_open_taken);
 }
 
-/* Without a write: each page that a child writes to is copied. */
-static bool slot_is_closed(const struct slot *slot)
-{
-    return percpu.rseq ? atomic_load_explicit(&slot->begin, memory_order_relaxed) == SLOT_CLOSED
-                       : atomic_load_explicit(&slot->lock, memory_order_relaxed) != 0;
-}
-
 /* The child has not the thread that had closed the slot. */
 static unsigned slot_renew(struct slot *slot)
 {
     (void)slot_open_taken(slot);
-    if (slot_is_closed(slot)) {
+    /* Without a write to those that are open: each page that a child writes to is copied. */
+    if (percpu.rseq ? slot->begin == SLOT_CLOSED : slot->lock != 0) {
         slot->spare = slot->remote = slot->rcu = NULL;
         slot->fill = slot->refused = slot->wary = 0;
         slot_open(slot, SHEAF_NONE);
     }
     if (slot->forking != SLOT_FREE)
-        slot_set_forking(slot, SLOT_FREE);
+        slot->forking = SLOT_FREE;
     return 0;
 }
 

@@ -67,12 +67,7 @@ void sim_start(void)
 
 void sim_forget_settings(void)
 {
-    settings_start();
-    for (unsigned id = 0; id < SETTINGS; id++)
-        if (setting_table[id].forgotten) {
-            setting_now[id].written = NULL;
-            setting_reset((enum setting_id)id, SETTING_BY_DEFAULT);
-        }
+    settings_read(NULL, false);
 }
 
 /* Undoes the start, while no slot is in use and no other thread is in the library.  The descriptors of the
@@ -109,6 +104,7 @@ int stook_topology_set(const char *text_or_file)
     if (!text_or_file || !sim_load(text_or_file))
         return sim_fail(EINVAL);
     sim_stop();
+    percpu_kept = -1;
     percpu_init();
     init_memory();
     hotplug_again();
@@ -142,7 +138,7 @@ int percpu_cpu_asked(void)
     unsigned cpu = sim_stated - 1;
 
     if (!topology.simulated)
-        return percpu_cpu_machine();
+        return registration_machine_cpu();
     return (int)(topology_is_online(&topology, cpu) ? cpu : sim_deal());
 }
 

@@ -12,8 +12,7 @@ void sim_settings_read(char *const *environment);
 /* By HOOKS_BEFORE_CACHES, first: puts the machine of STOOK_TOPOLOGY, if it is set, in place of the real one. */
 void sim_start(void);
 
-/* Lets a simulation count the same whatever the environment says: settings that are FORGOTTEN (base/settings.def) have
- * their defaults. */
+/* Lets a simulation count the same whatever the environment says: from here on settings have their defaults. */
 void sim_forget_settings(void);
 
 #endif

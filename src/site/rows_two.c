@@ -4,29 +4,26 @@
  */
 #include "site/rows_two.h"
 
-#include "base/report.h"
-
-__attribute__((noinline, cold)) void rows_add_two_slow(struct rows_two *two, unsigned shift,
-                                                       uint64_t count, uint64_t bytes)
+__attribute__((noinline, cold)) void rows_add_two_slow(struct rows_two *two, uint64_t count,
+                                                       uint64_t bytes)
 {
-    struct rows_two *pair = rows_at(two, shift, rows_atomic_cpu());
+    struct rows_two *pair = rows_at(two, ROWS_LARGE, rows_atomic_cpu());
 
-    STOOK_ASSERT(shift == ROWS_LARGE);
     for (int i = 1; percpu.rseq && i < PERCPU_RETRIES; i++)
-        if (rseq_add_two(two, ROWS_LARGE, percpu.rseq_offset,
-                         (op_two){(long long)count, (long long)bytes}) == RSEQ_DONE)
+        if (rseq_add_two(two, percpu.rseq_offset, (op_two){(long long)count, (long long)bytes}) ==
+            RSEQ_DONE)
             return;
     /* Release: an allocation's, before the free's of the same thread.  Pairs with rows_sum_two(). */
     __atomic_fetch_add(&pair->count, count, __ATOMIC_RELEASE);
     __atomic_fetch_add(&pair->bytes, bytes, __ATOMIC_RELEASE);
 }
 
-struct rows_two rows_sum_two(const struct rows_two *two, unsigned shift)
+struct rows_two rows_sum_two(const struct rows_two *two)
 {
     struct rows_two sum = {0};
 
     for (int cpu = ROWS_NO_CPU; cpu < (int)percpu.rows; cpu++) {
-        const struct rows_two *pair = rows_at(two, shift, cpu);
+        const struct rows_two *pair = rows_at(two, ROWS_LARGE, cpu);
         /* In this order: a reader of frees first and then of allocations finds no more frees. */
         sum.count += __atomic_load_n(&pair->count, __ATOMIC_ACQUIRE);
         sum.bytes += __atomic_load_n(&pair->bytes, __ATOMIC_ACQUIRE);

@@ -11,7 +11,7 @@
 #ifdef STOOK_INLINE_SECTIONS
 
 /* add two:    arm; cpu; if cpu < 0 leave; both words of the cpu's row += two               <- commits */
-SECTION enum rseq_result rseq_add_two(void *words, const unsigned shift, intptr_t rseq, op_two two)
+SECTION enum rseq_result rseq_add_two(void *words, intptr_t rseq, op_two two)
 {
     uintptr_t m;
 
@@ -19,7 +19,7 @@ SECTION enum rseq_result rseq_add_two(void *words, const unsigned shift, intptr_
         STOOK_OP_BEGIN("m") STOOK_OP_LOAD_CPU("m") OP_LEAVE_IF_NEGATIVE("m") OP_ROW("m", "words")
             OP_COMMIT_ADD_TWO("m", "two") STOOK_OP_END("aborted")
         : [m] "=&r"(m)
-        : [words] "r"(words), [rseq] "r"(rseq), OP_INPUT_TWO(two, two), [shift] "i"(shift)
+        : [words] "r"(words), [rseq] "r"(rseq), OP_INPUT_TWO(two, two), [shift] "i"(ROWS_LARGE)
         : STOOK_OP_CLOBBERS OP_CLOBBERS_TWO "memory", "cc"
         : leave, aborted);
     SECTION_EXITS((void)0);
@@ -33,27 +33,26 @@ typedef struct {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-SECTION_NONE(rseq_add_two, void *words, unsigned shift, intptr_t rseq, op_two two)
+SECTION_NONE(rseq_add_two, void *words, intptr_t rseq, op_two two)
 #pragma GCC diagnostic pop
 
 #endif
 
-void rows_add_two_slow(struct rows_two *two, unsigned shift, uint64_t count, uint64_t bytes);
+void rows_add_two_slow(struct rows_two *two, uint64_t count, uint64_t bytes);
 
 /* Adds to two words at once, so that what is counted is counted once and whole. */
-static inline __attribute__((always_inline)) void rows_add_two(struct rows_two *two,
-                                                               const unsigned shift, uint64_t count,
+static inline __attribute__((always_inline)) void rows_add_two(struct rows_two *two, uint64_t count,
                                                                uint64_t bytes)
 {
     op_two more = {(long long)count, (long long)bytes};
 
-    if (__builtin_expect(
-            percpu.rseq && rseq_add_two(two, shift, percpu.rseq_offset, more) == RSEQ_DONE, 1))
+    if (__builtin_expect(percpu.rseq && rseq_add_two(two, percpu.rseq_offset, more) == RSEQ_DONE,
+                         1))
         return;
-    rows_add_two_slow(two, shift, count, bytes);
+    rows_add_two_slow(two, count, bytes);
 }
 
 /* As rows_sum(). */
-struct rows_two rows_sum_two(const struct rows_two *two, unsigned shift);
+struct rows_two rows_sum_two(const struct rows_two *two);
 
 #endif

@@ -30,7 +30,6 @@ struct tag_key {
 struct tag_entry {
     _Atomic uint64_t key; /* 0: free; the thread that sets it may stop before it sets the number */
     _Atomic uint32_t number; /* 0: not yet */
-    uint32_t reserved;
 };
 
 enum {
@@ -62,8 +61,11 @@ static struct {
 
 void *tag_map(void *place, void *old, size_t size)
 {
-    void **at = place, *fresh = os_map(size);
+    void **at = place, *fresh = __atomic_load_n(at, __ATOMIC_ACQUIRE);
 
+    if (fresh != old)
+        return fresh;
+    fresh = os_map(size);
     if (!fresh)
         return NULL;
     if (__atomic_compare_exchange_n(at, &old, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
@@ -128,9 +130,8 @@ static uint32_t tag_number_take(void)
     uint32_t number = atomic_load_explicit(&tags.made, memory_order_relaxed);
 
     do
-        if (number >= STOOK_TAGS_MAX ||
-            (!tag_record_of(number + 1) && !tag_map(&tag_chunks[(number + 1) >> TAG_CHUNK_SHIFT],
-                                                    NULL, rows_size(ROWS_LARGE) + TAG_ROW)))
+        if (number >= STOOK_TAGS_MAX || !tag_map(&tag_chunks[(number + 1) >> TAG_CHUNK_SHIFT], NULL,
+                                                 rows_size(ROWS_LARGE) + TAG_ROW))
             return 0;
     while (!atomic_compare_exchange_weak_explicit(&tags.made, &number, number + 1,
                                                   memory_order_relaxed, memory_order_relaxed));
@@ -199,10 +200,8 @@ static inline struct tag_entry *tag_probe(struct tag_entry *table, unsigned bits
 
 static struct tag_entry *tag_far(uint64_t key)
 {
-    struct tag_entry *far = atomic_load_explicit(&tags.far, memory_order_acquire);
+    struct tag_entry *far = tag_map(&tags.far, NULL, sizeof(*far) << TAG_FAR_BITS);
 
-    if (!far)
-        far = tag_map(&tags.far, NULL, sizeof(*far) << TAG_FAR_BITS);
     return far ? tag_probe(far, TAG_FAR_BITS, TAG_FAR_PROBES, key) : NULL;
 }
 
@@ -224,9 +223,9 @@ uint32_t tag_of_address(const void *address)
     return address ? tag_find(&key) : 0;
 }
 
-static uint64_t tag_hash(uint64_t hash, const char *text)
+uint64_t tag_hash(uint64_t hash, const char *text)
 {
-    for (; text && *text; text++)
+    for (hash ^= 0xcbf29ce484222325u; text && *text; text++)
         hash = (hash ^ (unsigned char)*text) * 0x100000001b3u; /* FNV-1a */
     return (hash ^ 0x100) * 0x100000001b3u;
 }
@@ -234,11 +233,10 @@ static uint64_t tag_hash(uint64_t hash, const char *text)
 __attribute__((noinline, cold)) uint32_t tag_of_site_slow(struct stook_site *site)
 {
     struct tag_key key = {.kind = TAG_SITE, .site = site};
-    uint64_t hash = tag_hash(tag_hash(0xcbf29ce484222325u, site->file), site->function);
+    uint64_t hash = tag_hash(tag_hash(0, site->file), site->function);
     uint32_t number;
 
-    hash = (hash ^ site->line) * 0x100000001b3u;
-    key.key = hash | TAG_HASHED;
+    key.key = (hash ^ site->line) * 0x100000001b3u | TAG_HASHED;
     number = tag_find(&key);
     if (number != 0)
         __atomic_store_n(&site->tag, number, __ATOMIC_RELEASE);
@@ -255,8 +253,8 @@ static struct tag_record *tag_known(uint32_t tag, struct rows_two *came, struct 
     if (tag == 0 || tag > STOOK_TAGS_MAX || !(record = tag_record_of(tag)))
         return NULL;
     /* Frees first: of those counted, the allocations are counted too. */
-    *went = rows_sum_two(&tag_counts_of(tag)->went, ROWS_LARGE);
-    *came = rows_sum_two(&tag_counts_of(tag)->came, ROWS_LARGE);
+    *went = rows_sum_two(&tag_counts_of(tag)->went);
+    *came = rows_sum_two(&tag_counts_of(tag)->came);
     if (came->count == 0 || !atomic_load_explicit(&record->kind, memory_order_acquire))
         return NULL;
     return record;

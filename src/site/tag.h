@@ -53,6 +53,9 @@ extern struct tag_counts *tag_chunks[TAG_CHUNKS] __attribute__((visibility("hidd
 
 uint32_t tag_of_site_slow(struct stook_site *site);
 
+/* FNV-1a of a text, or of none (NULL), behind what has that hash (0: nothing). */
+uint64_t tag_hash(uint64_t hash, const char *text);
+
 /* The tag of a site; 0 when there is no more room.  Any context, no lock. */
 static inline uint32_t tag_of_site(struct stook_site *site)
 {
@@ -72,8 +75,8 @@ uint32_t tag_of_address(const void *address);
  */
 unsigned tag_stack_walk(const void *address, uint64_t *frames, unsigned most);
 
-/* The pages at *place, of `size` bytes: fresh ones if it is NULL, or those that another thread has installed first.  NULL:
- * out of memory.  `old`: the value that the caller found there, and replaces. */
+/* The pages at *place: fresh ones of `size` bytes if it is `old`, or those that are there, which another thread may just
+ * have installed.  NULL: out of memory. */
 void *tag_map(void *place, void *old, size_t size);
 
 /* Those of CPU 0. */
@@ -91,14 +94,14 @@ static inline void tag_count_alloc(uint32_t tag, uint32_t calls, uint64_t bytes)
 {
     if (__builtin_expect(tag == 0, 0))
         return;
-    rows_add_two(&tag_counts_of(tag)->came, ROWS_LARGE, calls, bytes);
+    rows_add_two(&tag_counts_of(tag)->came, calls, bytes);
 }
 
 static inline void tag_count_free(uint32_t tag, uint32_t calls, uint64_t bytes)
 {
     if (__builtin_expect(tag == 0, 0))
         return;
-    rows_add_two(&tag_counts_of(tag)->went, ROWS_LARGE, calls, bytes);
+    rows_add_two(&tag_counts_of(tag)->went, calls, bytes);
 }
 
 /* One object of a tag other than 0, where there are sections; false: nothing was counted, and one of
@@ -109,8 +112,8 @@ static inline __attribute__((always_inline)) bool tag_count_section(uint32_t tag
 {
     struct tag_counts *counts = tag_counts_of(tag);
 
-    return rseq_add_two(came ? &counts->came : &counts->went, ROWS_LARGE, rseq,
-                        *(const op_two *)one) == RSEQ_DONE;
+    return rseq_add_two(came ? &counts->came : &counts->went, rseq, *(const op_two *)one) ==
+           RSEQ_DONE;
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include "site/unwind.h"
 
 #include "base/placed.h"
+#include "base/raw.h"
 #include "os/os.h"
 #include "site/unwind_cfa.h"
 
@@ -18,6 +19,10 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <ucontext.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 
 enum {
     UNWIND_BUCKET = 4,     /* rules of a line of the CPU's cache */
@@ -155,8 +160,9 @@ static uint64_t unwind_file_id(const struct unwind_file *file)
     return id != 0 ? id ^ file->start * UNWIND_MIX : 0;
 }
 
-/* What the loader maps of a file, and its tables. */
-static void unwind_file_span(struct unwind_file *file, const ElfW(Phdr) parts[], uint64_t n)
+/* What the loader maps of a file, and its tables.  glibc before 2.35 is not asked. */
+__attribute__((unused)) static void unwind_file_span(struct unwind_file *file,
+                                                     const ElfW(Phdr) parts[], uint64_t n)
 {
     file->start = UINT64_MAX;
     file->end = 0;
@@ -341,8 +347,8 @@ static uint64_t unwind_first_end(uint64_t sp)
 
     if (sp >= end || end - sp > UNWIND_FIRST_MOST)
         return 0;
-    return sp >= low || os_is_readable((void *)(uintptr_t)(sp & page), // NOLINT
-                                       (low & page) - (sp & page))
+    return sp >= low || raw_result(SYS_madvise, sp & page, (low & page) - (sp & page),
+                                   MADV_POPULATE_READ) == 0 /* before Linux 5.14 never */
                ? end
                : 0;
 }

@@ -175,9 +175,8 @@ struct stook_cache {
     /* Pending slabs (slab/node_steps.h), and objects that leave a quarantine: threads that do not use the cache
      * may have them.  A thread that empties the cache waits for 0. */
     _Atomic uint32_t pending;
-    /* Counters (slab/stat.h): NULL while off; kept when they are switched off; STOOK_STATS_*. */
-    uint64_t *stat, *stat_kept;
-    int stat_mode;
+    uint64_t *stat_kept; /* counters (slab/stat.h): NULL until they are first switched on */
+    int stat_mode;       /* STOOK_STATS_*; atomic */
     size_t object_size, align;
     struct list link; /* in the cache list, under its lock */
     char name[STOOK_NAME_MAX + 1];

@@ -103,7 +103,6 @@ struct detached_walk {
     uint8_t *marks;        /* where they are bytes */
     uint32_t objects;
     uint32_t head, count; /* of the list: the object before, so far */
-    uint32_t from;        /* position since which it is all of this list; or none */
     uint8_t last;
     bool linked;
 };
@@ -119,14 +118,17 @@ static void detached_leave(struct detached_walk *walk)
 
 enum detached_moved { DETACHED_MOVED, DETACHED_FULL, DETACHED_REFUSED };
 
-/* The object at position `at` is of another slab than the one before, or slab_of() refuses it.  `more`: objects still to come
- * in this chunk and the next, this one too. */
+/*
+ * The first of `left` objects of this chunk, `more` with those of the next, is of another slab than the one before, or
+ * slab_of() refuses it.  A slab that may come back whole, and that the chunk's end divides, begins the next chunk: as
+ * the middle one and the last one say, by their addresses.
+ */
 static inline enum detached_moved detached_move(struct stook_cache *cache, struct detached_set *set,
-                                                struct detached_walk *walk, const void *object,
-                                                uint32_t at, uint32_t more, unsigned most,
+                                                struct detached_walk *walk, void *const *objects,
+                                                uint32_t left, uint32_t more, unsigned most,
                                                 uint32_t *index)
 {
-    struct slab *slab = slab_of(cache, object, index);
+    struct slab *slab = slab_of(cache, objects[0], index);
     uint64_t word;
 
     if (__builtin_expect(!slab, 0))
@@ -141,9 +143,17 @@ static inline enum detached_moved detached_move(struct stook_cache *cache, struc
     walk->links = (char *)slab_link(cache, slab, 0);
     walk->marks = mark_bytes(slab);
     walk->objects = slab_objects(cache, word);
-    walk->from = walk->list->count == 0 ? at : DETACHED_CHUNK;
-    if (walk->list->count == 0)
+    if (walk->list->count == 0) {
         walk->list->linked = slab_inuse(word) > (more < DETACHED_CHUNK ? more : DETACHED_CHUNK);
+        if (left < more && slab_inuse(word) > left && !walk->list->linked && set->lists > 1 &&
+            walk->list == &set->list[set->lists - 1] &&
+            (uintptr_t)objects[left / 2] - walk->base < walk->bytes &&
+            (uintptr_t)objects[left - 1] - walk->base < walk->bytes) {
+            walk->list = NULL;
+            set->lists--;
+            return DETACHED_FULL;
+        }
+    }
     walk->head = walk->list->head;
     walk->count = walk->list->count;
     walk->last = walk->list->last;
@@ -249,16 +259,6 @@ static inline __attribute__((always_inline)) uint32_t detached_run(const struct 
     return i + 1;
 }
 
-/* The objects of the list that was gathered last are out again: the next chunk begins with them. */
-static void detached_undo(const struct stook_cache *cache, const struct detached_set *set,
-                          const struct detached_walk *walk)
-{
-    uint32_t at = walk->last;
-
-    for (uint32_t i = 0; i < walk->count; i++, at = set->before[at])
-        mark_out(cache, walk->list->slab, set->index[at]);
-}
-
 /* What the walk comes to soon, if it is of another slab. */
 static inline __attribute__((always_inline)) void detached_prefetch_ahead(
     const struct stook_cache *cache, const struct detached_walk *walk, void *const *objects,
@@ -274,24 +274,6 @@ static inline __attribute__((always_inline)) void detached_prefetch_ahead(
     detached_prefetch(cache, ahead);
     if (i + 2 * DETACHED_AHEAD < n)
         detached_prefetch_entry(objects[i + 2 * DETACHED_AHEAD]);
-}
-
-/* The walk ends before position n.  A slab that the chunk's end divides, and that may come back whole, begins the next
- * chunk: where that does. */
-static inline uint32_t detached_end(struct stook_cache *cache, struct detached_set *set,
-                                    struct detached_walk *walk, uint32_t n, bool more)
-{
-    detached_leave(walk);
-    if (walk->list && more && set->lists > 1 && !walk->linked && walk->from < n &&
-        __builtin_expect(walk->list == &set->list[set->lists - 1], 1)) {
-        detached_undo(cache, set, walk);
-        n = walk->from;
-        set->lists--;
-    }
-    for (unsigned i = 0; i < set->lists; i++)
-        slab_counts.links +=
-            set->list[i].linked && set->list[i].count > 0 ? set->list[i].count - 1u : 0;
-    return n;
 }
 
 /* Twice in the code, by where marks are. */
@@ -320,7 +302,7 @@ static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook
                 i++;
                 continue;
             }
-            moved = detached_move(cache, set, &walk, objects[i], i, all - i, most, &index);
+            moved = detached_move(cache, set, &walk, objects + i, n - i, all - i, most, &index);
         }
         if (__builtin_expect(moved == DETACHED_FULL, 0)) {
             n = i;
@@ -333,7 +315,11 @@ static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook
         }
         i = detached_run(cache, set, &walk, objects, i, n, bytes);
     }
-    return detached_end(cache, set, &walk, n, n < all);
+    detached_leave(&walk);
+    for (unsigned i = 0; i < set->lists; i++)
+        slab_counts.links +=
+            set->list[i].linked && set->list[i].count > 0 ? set->list[i].count - 1u : 0;
+    return n;
 }
 
 uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, void *const *objects,

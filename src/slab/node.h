@@ -58,7 +58,7 @@ void node_count_lists(struct stook_cache *cache, unsigned node, struct node_list
 
 void node_init(struct node *node);
 
-/* HOOKS_DUE_SLABS: finishes the list work of this thread's deferred slabs, and of those that were left because
+/* HOOKS_DUE_LEFT: finishes the list work of this thread's deferred slabs, and of those that were left because
  * a fork had the lock, unless there is a fork now. */
 void node_drain_deferred(void);
 /*

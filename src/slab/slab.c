@@ -50,17 +50,10 @@ static void slab_each(const struct stook_cache *cache, char *first, unsigned obj
 __attribute__((cold)) void slab_clear(const struct stook_cache *cache, const struct slab *slab,
                                       enum layout_which which)
 {
-    uint32_t flags = slab_flags(atomic_load_explicit(&slab->state, memory_order_relaxed));
-    const struct layout_column *column = &cache->layout.column[flags & SLAB_MIN][which];
-    char *base = column->outside ? (char *)(uintptr_t)slab : slab_base(slab);
-    size_t objects = layout_slab_objects(&cache->layout, flags & SLAB_MIN);
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
 
-    if (column->stride == column->element) {
-        memset(base + column->offset, 0, objects * column->element);
-        return;
-    }
-    for (uint32_t i = 0; i < objects; i++)
-        memset(column_at(cache, slab, which, i), 0, column->element);
+    for (uint32_t i = 0; i < slab_objects(cache, word); i++)
+        memset(column_at(cache, slab, which, i), 0, cache->layout.column[0][which].element);
 }
 
 struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)

@@ -11,12 +11,6 @@
 
 #include <string.h>
 
-static const char *const stat_names[STAT_EVENTS] = {
-#define STAT_NAME(name, what) #name,
-    STOOK_STAT_EVENTS(STAT_NAME)
-#undef STAT_NAME
-};
-
 #define STAT_FIELD(name, what)                                                                     \
     _Static_assert(offsetof(struct stook_stat, name) ==                                            \
                        offsetof(struct stook_stat, alloc_fastpath) +                               \
@@ -37,31 +31,30 @@ static int stat_cpu(void)
     return cpu < 0 ? STAT_NO_CPU : cpu;
 }
 
-static void stat_count_on(struct stook_cache *cache, uint64_t *rows, int cpu, enum stat_event event,
-                          uint64_t n)
+static void stat_count_on(struct stook_cache *cache, int cpu, enum stat_event event, uint64_t n)
 {
     if (event >= STAT_FAST || stat_counts_fast(cache))
-        __atomic_fetch_add(stat_at(rows, cpu, event), n, __ATOMIC_RELAXED);
+        __atomic_fetch_add(stat_at(cache->stat_kept, cpu, event), n, __ATOMIC_RELAXED);
 }
 
-__attribute__((noinline, cold)) void stat_count(struct stook_cache *cache, uint64_t *rows,
-                                                enum stat_event event, uint64_t n)
+__attribute__((noinline, cold)) void stat_count(struct stook_cache *cache, enum stat_event event,
+                                                uint64_t n)
 {
     if (n > 0)
-        stat_count_on(cache, rows, stat_cpu(), event, n);
+        stat_count_on(cache, stat_cpu(), event, n);
 }
 
 _Static_assert((int)STAT_free_cpu_sheaf - STAT_free_fastpath == STAT_MAIN, "stat_read()");
 
-__attribute__((noinline, cold)) void stat_count_lock(struct stook_cache *cache, uint64_t *rows,
-                                                     enum stat_event own, unsigned node)
+__attribute__((noinline, cold)) void stat_count_lock(struct stook_cache *cache, enum stat_event own,
+                                                     unsigned node)
 {
     int cpu = stat_cpu();
     unsigned step = 0;
 
     if (cpu >= 0 && topology_node((unsigned)cpu) != node)
         step = topology_distance(topology_node((unsigned)cpu), node) < STAT_NEAR ? 1 : 2;
-    stat_count_on(cache, rows, cpu, own + step, 1);
+    stat_count_on(cache, cpu, own + step, 1);
 }
 
 uint64_t stat_read(const struct stook_cache *cache, int cpu, enum stat_event event)
@@ -113,9 +106,7 @@ bool stat_switch(struct stook_cache *cache, int mode)
             return false;
         __atomic_store_n(&cache->stat_kept, rows, __ATOMIC_RELEASE);
     }
-    __atomic_store_n(&cache->stat_mode, mode, __ATOMIC_RELAXED);
-    __atomic_store_n(&cache->stat, mode == STOOK_STATS_OFF ? NULL : cache->stat_kept,
-                     __ATOMIC_RELEASE);
+    __atomic_store_n(&cache->stat_mode, mode, __ATOMIC_RELEASE);
     stat_close(cache, CACHE_CLOSED_COUNTED, mode == STOOK_STATS_ALL);
     return true;
 }
@@ -132,10 +123,6 @@ void stat_exit(struct stook_cache *cache)
 {
     if (cache->stat_kept)
         rows_unmap(cache->stat_kept, ROWS_STAT);
-    cache->stat = cache->stat_kept = NULL;
-}
-
-const char *stat_name(enum stat_event event)
-{
-    return stat_names[event];
+    cache->stat_kept = NULL;
+    cache->stat_mode = STOOK_STATS_OFF;
 }

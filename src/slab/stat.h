@@ -2,7 +2,7 @@
 /*
  * stat.h - a cache's counters, by CPU.  The names and meanings of the events: <stook/stat.h>.
  *
- * Off, an event costs the test of a pointer that lies in the cache.  On, an atomic addition in a row
+ * Off, an event costs the test of a word that lies in the cache.  On, an atomic addition in a row
  * of this CPU, so that sums are exact when others add, too: threads that were moved meanwhile, handlers.
  * Threads without a CPU have a row of their own.
  *
@@ -41,32 +41,29 @@ _Static_assert(STAT_EVENTS * sizeof(uint64_t) <= 1 << ROWS_STAT,
                "too many counters for a row: raise ROWS_STAT in percpu/rows.h");
 
 /* Out of line: counting is on. */
-void stat_count(struct stook_cache *cache, uint64_t *rows, enum stat_event event, uint64_t n);
-void stat_count_lock(struct stook_cache *cache, uint64_t *rows, enum stat_event own, unsigned node);
+void stat_count(struct stook_cache *cache, enum stat_event event, uint64_t n);
+void stat_count_lock(struct stook_cache *cache, enum stat_event own, unsigned node);
 
-static inline uint64_t *stat_rows(const struct stook_cache *cache)
+static inline bool stat_is_on(const struct stook_cache *cache)
 {
     /* Pairs with the release in stat_switch(). */
-    return __atomic_load_n(&cache->stat, __ATOMIC_ACQUIRE);
+    return __builtin_expect(__atomic_load_n(&cache->stat_mode, __ATOMIC_ACQUIRE) != STOOK_STATS_OFF,
+                            0);
 }
 
 /* n of an event of this cache, on this CPU.  Any context. */
 static inline void stat_add(struct stook_cache *cache, enum stat_event event, uint64_t n)
 {
-    uint64_t *rows = stat_rows(cache);
-
-    if (__builtin_expect(rows != NULL, 0))
-        stat_count(cache, rows, event, n);
+    if (stat_is_on(cache))
+        stat_count(cache, event, n);
 }
 
 /* A lock of `node` was taken: `own` is STAT_barn_lock_own or STAT_list_lock_own, the next two
  * events are near and far. */
 static inline void stat_add_lock(struct stook_cache *cache, enum stat_event own, unsigned node)
 {
-    uint64_t *rows = stat_rows(cache);
-
-    if (__builtin_expect(rows != NULL, 0))
-        stat_count_lock(cache, rows, own, node);
+    if (stat_is_on(cache))
+        stat_count_lock(cache, own, node);
 }
 
 /* Whether the four events of the fast path are counted. */
@@ -94,8 +91,5 @@ bool stat_switch(struct stook_cache *cache, int mode);
 /* A cache that is being made (what the environment asks for), and one that is no more. */
 void stat_init(struct stook_cache *cache);
 void stat_exit(struct stook_cache *cache);
-
-/* The name of an event. */
-const char *stat_name(enum stat_event event);
 
 #endif

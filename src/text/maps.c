@@ -12,7 +12,7 @@
 
 void maps_open(struct maps *maps)
 {
-    maps->fd = raw_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+    maps->fd = raw_openat(AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
     maps->have = maps->at = 0;
 }
 
@@ -57,7 +57,6 @@ static bool maps_parse(char *line, struct maps_entry *entry)
     entry->end = strtoull(at, &at, 16);
     if (strlen(at) < 6 || at[0] != ' ')
         return false;
-    entry->readable = at[1] == 'r';
     entry->code = at[3] == 'x';
     entry->offset = strtoull(at + 5, &at, 16);
     at = strpbrk(at, "/[");

@@ -20,7 +20,6 @@ struct maps {
 
 struct maps_entry {
     uint64_t start, end, offset;
-    bool readable;
     bool code;        /* executable */
     const char *path; /* until the next one is read; "": none */
 };

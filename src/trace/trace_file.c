@@ -5,6 +5,7 @@
 #include "text/file.h"
 #include "base/placed.h"
 #include "base/raw.h"
+#include "os/os.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,6 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -148,19 +148,19 @@ static bool trace_file_extend(uint64_t from, uint64_t end)
 
 static void *trace_file_map(uint64_t from, size_t size)
 {
-    void *p;
+    long at;
 
     if (!trace_file_extend(from, from + size))
         return NULL;
-    p = raw_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, trace_file.fd, (off_t)from);
-    if (p == MAP_FAILED)
+    at = raw_call(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, trace_file.fd, from);
+    if (at == -1)
         return NULL;
     /* All pages at once; kernels before 5.14 know no such advice and bring them one by one. */
-    if (raw_madvise(p, size, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
-        (void)raw_munmap(p, size);
+    if (raw_call(SYS_madvise, at, size, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
+        os_unmap((void *)at, size); // NOLINT
         return NULL;
     }
-    return p;
+    return (void *)at; // NOLINT
 }
 
 struct trace_chunk *trace_file_claim(uint64_t index)
@@ -172,7 +172,7 @@ struct trace_chunk *trace_file_claim(uint64_t index)
 
 void trace_file_unmap(struct trace_chunk *chunk)
 {
-    (void)raw_munmap(chunk, TRACE_CHUNK_BYTES);
+    os_unmap(chunk, TRACE_CHUNK_BYTES);
 }
 
 /* ---- its life ------------------------------------------------------------------------------- */
@@ -220,7 +220,7 @@ void trace_file_close(struct trace_header *header)
 void trace_file_leave(struct trace_header *header)
 {
     if (header)
-        (void)raw_munmap(header, TRACE_HEADER_BYTES);
+        os_unmap(header, TRACE_HEADER_BYTES);
     if (trace_file_is(trace_file.fd))
         (void)raw_close(trace_file.fd);
     trace_file.fd = -1;

@@ -211,6 +211,12 @@ enum {
 #undef SHOW_COUNTER
 };
 
+static const char *const cache_show_counters[STAT_EVENTS] = {
+#define SHOW_NAME(name, what) #name,
+    STOOK_STAT_EVENTS(SHOW_NAME)
+#undef SHOW_NAME
+};
+
 #define SHOW_ATTRIBUTE(name, kind, value) {#name, cache_show_##name, kind},
 static const struct cache_show cache_show_attributes[] = {SHOW_ATTRIBUTES(SHOW_ATTRIBUTE)};
 enum {
@@ -227,7 +233,7 @@ static const struct cache_show *cache_show_attribute(unsigned number)
 const char *stook_cache_show_name(unsigned number)
 {
     if (number < STAT_EVENTS)
-        return stat_name((enum stat_event)number);
+        return cache_show_counters[number];
     return number < SHOW_COUNT ? cache_show_attribute(number)->name : NULL;
 }
 

@@ -76,7 +76,7 @@ int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), void *arg)
 
     if (!find_enter())
         return -1;
-    pin_begin(&pin, NULL);
+    pin_begin(&pin);
     lock_take(&cache_list.lock, LOCK_CACHES);
     pin_set(&pin, find_next(&cache_list.all));
     while (pin.one) {

@@ -14,7 +14,6 @@
 #include "base/report.h"
 #include "watch/settings_show.h"
 #include "os/os.h"
-#include "os/vdso.h"
 #include "watch/stats.h"
 
 #include <errno.h>
@@ -33,6 +32,7 @@ enum { PROFILE_FORMAT = 2 }; /* grows when a key changes its meaning or goes */
 static void profile_process(struct writer *w)
 {
     char exe[PATH_MAX], comm[64];
+    struct timespec now = {0};
     ssize_t n = raw_call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", exe, sizeof(exe) - 1);
 
     exe[n > 0 ? n : 0] = '\0';
@@ -46,7 +46,8 @@ static void profile_process(struct writer *w)
     writer_print(w, ", \"exe\": ");
     writer_json(w, exe);
     writer_print(w, ",\n ");
-    writer_key(w, "time_ns", vdso_clock(CLOCK_REALTIME_COARSE), ", ");
+    (void)raw_call(SYS_clock_gettime, CLOCK_REALTIME, &now);
+    writer_key(w, "time_ns", (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, ", ");
     writer_print(w, "\"mode\": \"%s\",\n ", stook_mode(NULL));
 }
 

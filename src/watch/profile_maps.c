@@ -9,10 +9,11 @@
 #include "watch/profile.h"
 
 #include "base/raw.h"
+#include "debug/symbols.h"
+#include "site/tag.h"
 #include "text/maps.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <stdbool.h>
@@ -26,16 +27,6 @@ enum {
     PROFILE_MAPS_NOTES = 1024, /* bytes of notes */
     PROFILE_MAPS_ID = 64,      /* bytes of a build ID that are kept */
 };
-
-static bool profile_maps_read(int memory, uint64_t address, void *to, size_t size)
-{
-    ssize_t n;
-
-    do
-        n = raw_call(SYS_pread64, memory, to, size, address);
-    while (n < 0 && errno == EINTR);
-    return n == (ssize_t)size;
-}
 
 /* The build ID among notes: its bytes, or 0. */
 static size_t profile_maps_find_id(const unsigned char *notes, size_t size, unsigned char *id)
@@ -68,12 +59,11 @@ static size_t profile_maps_id(int memory, uint64_t header, unsigned char *id)
     uint64_t base = 0;
     size_t n = 0;
 
-    if (header == 0 || !profile_maps_read(memory, header, &ehdr, sizeof(ehdr)) ||
+    if (header == 0 || !symbols_read(memory, header, &ehdr, sizeof(ehdr)) ||
         memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0 || ehdr.e_phentsize != sizeof(phdr))
         return 0;
     for (unsigned i = 0; i < ehdr.e_phnum && i < PROFILE_MAPS_HEADERS && n == 0; i++) {
-        if (!profile_maps_read(memory, header + ehdr.e_phoff + i * sizeof(phdr), &phdr,
-                               sizeof(phdr)))
+        if (!symbols_read(memory, header + ehdr.e_phoff + i * sizeof(phdr), &phdr, sizeof(phdr)))
             return 0;
         if (phdr.p_type == PT_LOAD && phdr.p_offset == 0)
             base = header - phdr.p_vaddr;
@@ -82,19 +72,10 @@ static size_t profile_maps_id(int memory, uint64_t header, unsigned char *id)
         size_t size = phdr.p_memsz < sizeof(notes) ? phdr.p_memsz : sizeof(notes);
         /* Program headers come in order of address: the notes lie behind the first segment. */
         uint64_t at = base != 0 ? base + phdr.p_vaddr : header + phdr.p_offset;
-        if (profile_maps_read(memory, at, notes, size))
+        if (symbols_read(memory, at, notes, size))
             n = profile_maps_find_id(notes, size, id);
     }
     return n;
-}
-
-static uint64_t profile_maps_hash(const char *path)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-
-    for (; *path; path++)
-        hash = (hash ^ (unsigned char)*path) * 0x100000001b3u;
-    return hash;
 }
 
 static void profile_maps_write_one(struct writer *writer, const struct maps_entry *map, int memory,
@@ -116,7 +97,7 @@ static void profile_maps_write_one(struct writer *writer, const struct maps_entr
 void profile_maps_write(struct writer *writer)
 {
     struct maps lines;
-    int memory = raw_open("/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
+    int memory = raw_openat(AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
     uint64_t header = 0, header_of = 0; /* address of the last header, and the hash of its path */
     struct maps_entry map;
     bool first = true;
@@ -126,7 +107,7 @@ void profile_maps_write(struct writer *writer)
     while (maps_next(&lines, &map)) {
         if (map.offset == 0) {
             header = map.start;
-            header_of = profile_maps_hash(map.path);
+            header_of = tag_hash(0, map.path);
         }
         /* The kernel's own page at the end of the address space has no file. */
         if (!map.code || map.path[0] == '\0' || map.end > (uint64_t)1 << 63)
@@ -134,7 +115,7 @@ void profile_maps_write(struct writer *writer)
         writer_print(writer, first ? "\n  " : ",\n  ");
         first = false;
         profile_maps_write_one(writer, &map, memory,
-                               header_of == profile_maps_hash(map.path) ? header : 0);
+                               header_of == tag_hash(0, map.path) ? header : 0);
     }
     writer_print(writer, "]");
     maps_close(&lines);

@@ -235,16 +235,6 @@ FIRST_TEXT void settings_show_read(char *const *environment, bool start)
 
 /* ---- for the tool, the lab and tests ---------------------------------------------------------- */
 
-const char *setting_name(enum setting_id id)
-{
-    return setting_table[id].name;
-}
-
-enum setting_type setting_type(enum setting_id id)
-{
-    return (enum setting_type)setting_table[id].type;
-}
-
 enum setting_source setting_source(enum setting_id id)
 {
     enum setting_source source;
@@ -255,9 +245,4 @@ enum setting_source setting_source(enum setting_id id)
         settings_in_run(setting_table[id].name, strlen(setting_table[id].name)))
         source = SETTING_BY_RUN;
     return source;
-}
-
-const char *setting_initial(enum setting_id id)
-{
-    return setting_table[id].initial;
 }

@@ -26,10 +26,7 @@ void settings_show_read(char *const *environment, bool start);
 
 /* ---- for the tool and tests ---------------------------------------------------------- */
 
-const char *setting_name(enum setting_id id);
-enum setting_type setting_type(enum setting_id id);
 enum setting_source setting_source(enum setting_id id);
-const char *setting_initial(enum setting_id id); /* the default, as written */
 
 /* "bytes such as 64M, at least 68K": what it takes, for messages. */
 void setting_accepted(enum setting_id id, char text[SETTING_ACCEPTED_MAX]);

@@ -235,7 +235,7 @@ static void show_json_counts(struct writer *w, const struct stats_cache *row)
     writer_key(w, "peak_bytes", row->peak, "");
     for (unsigned event = 0; row->counted && event < STAT_EVENTS; event++) {
         writer_print(w, event ? ", " : ",\n   \"counters\": {");
-        writer_key(w, stat_name((enum stat_event)event), row->counter[event], "");
+        writer_key(w, stook_cache_show_name(event), row->counter[event], "");
     }
     writer_print(w, row->counted ? "}}" : "}");
 }

@@ -52,8 +52,10 @@ static void *worker(void *arg)
     uintptr_t me = (uintptr_t)arg;
     uint64_t random = me * 0x9e3779b97f4a7c15u;
     unsigned n[CACHES] = {0};
-    bool gone = me <= UNREGISTERED && rseq_unregister();
+    bool gone;
 
+    stook_free(caches[0], stook_alloc(caches[0], 0)); /* the library registers a thread once */
+    gone = me <= UNREGISTERED && rseq_unregister();
     atomic_fetch_add(&unregistered, gone);
     for (unsigned i = 0; i < ROUNDS; i++) {
         random ^= random << 13, random ^= random >> 7, random ^= random << 17;
@@ -98,6 +100,7 @@ TEST(test_unregistered_threads)
 
     for (unsigned c = 0; c < CACHES; c++)
         assert_non_null(caches[c] = stook_cache_create("unregistered", sizes[c], &args));
+    rseq_own = ((struct stook_cache_head *)caches[0])->rseq_offset;
     for (uintptr_t t = 0; t < THREADS; t++)
         assert_int_equal(pthread_create(&threads[t], NULL, worker, (void *)(t + 1)), 0);
     for (unsigned t = 0; t < THREADS; t++)

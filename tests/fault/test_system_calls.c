@@ -155,7 +155,7 @@ static void use_large(void)
         object[3 * size - 1] = 1;
     (void)large_resize(object, size / 2);
     MUST(object[0] == 0x44 && object[size / 2 - 1] == 0x44);
-    MUST(large_free(object, false));
+    MUST(large_free(object));
     check();
 }
 

@@ -92,6 +92,7 @@ assert plain.pid not in listed
 for process in (usual, *others):
     assert listed[process.pid]["program"].startswith(("prog_seen", "static")), listed[process.pid]
     assert listed[process.pid]["active_objects"] > 15000 and listed[process.pid]["mode"] in ("rseq", "locked")
+    assert listed[process.pid]["mode_why"]
 table = stook("list").splitlines()
 assert table[0].split() == "PID NAME RESIDENT ON STOOK IN USE CACHED OBJECTS CACHES MODE VERSION".split()
 row = next(line for line in table if line.split()[0] == str(usual.pid))

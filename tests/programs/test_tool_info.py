@@ -25,10 +25,19 @@ plain = info()
 assert plain["cpus"]["possible"] == highest("/sys/devices/system/cpu/possible") + 1
 assert plain["cpus"]["allowed"] == len(os.sched_getaffinity(0))
 assert plain["mode"] in ("rseq", "locked") and plain["mode_why"]
+try:
+    with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as cpu_max:
+        quota, period = cpu_max.read().split()
+except OSError:
+    quota, period = "max", 1
+assert plain["cpus"]["quota_percent"] == (None if quota == "max" else int(quota) * 100 // int(period))
 assert plain["nodes"] and sum(node["cpus"] for node in plain["nodes"]) >= 1
 assert plain["memory"]["total_bytes"] == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
-if not (plain["rseq_registered"] and plain["membarrier_rseq"]):
+if not plain["membarrier_rseq"]:
     assert plain["mode"] == "locked"
+if plain["mode"] == "rseq":
+    own = info({"GLIBC_TUNABLES": "glibc.pthread.rseq=0"})
+    assert own["mode"] == "rseq" and own["mode_why"].startswith("own registration: ") and not own["rseq_registered"]
 
 locked = info({"STOOK_MODE": "locked"})
 assert locked["mode"] == "locked"

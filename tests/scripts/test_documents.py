@@ -92,7 +92,7 @@ words = re.findall(r"^\| `([^`/]+)` \| `(\w+/\w+\.[ch])` \|", page, re.M)
 for name, where in [(lock, where) for lock, _, where in ranked] + words:
     expect(re.search(rf"\b{re.split(r'[.]|->', name)[-1]}\b", text("src/" + where)), f"no {name} in {where}")
 
-WAITS = "lock_pause|lock_wait|os_wait|raw_wait|raw_waitpid|once_begin"  # other functions wait by these ...
+WAITS = "lock_pause|lock_wait|raw_wait|raw_waitpid|once_begin"  # other functions wait by these ...
 RAW = r"FUTEX_WAIT\w*|LOCK_EX\)|SYS_\w*(?:nanosleep|yield|poll|wait4)\b|\bpthread_(?:mutex|rwlock|cond|join|barrier|spin)"
 NEST = r"(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"
 SPIN = rf"(?<!\}} )\b(?:while|for) \((?!{NEST}compare_exchange){NEST}atomic_{NEST}\)\s*;"  # ... or spin

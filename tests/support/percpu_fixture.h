@@ -35,6 +35,7 @@ static inline void fixture_start(void)
         topology_init();
         percpu_init();
     }
+    rseq_own = percpu.rseq_offset;
     sched_getaffinity(0, sizeof(allowed), &allowed);
     for (unsigned cpu = 0; cpu < CPU_SETSIZE && fixture_cpus < 64; cpu++)
         if (CPU_ISSET(cpu, &allowed))

@@ -18,28 +18,19 @@ static void drain(void)
     depth_seen = context_tls.depth;
     drained++;
     atomic_store(&context_tls.deferred, NULL);
+    atomic_store(&context_tls.pages, false);
     if (again > 0) { /* a handler interrupts the deferred work and defers more */
         again--;
         atomic_store(&context_tls.deferred, (struct slab *)8);
     }
 }
 
-static unsigned large_drained;
-
-static void drain_large(void)
-{
-    large_drained++;
-    atomic_store(&context_tls.large, NULL);
-}
-
 /* Instead of the library's. */
 static bool due(enum hooks_due what, void *span, size_t blocks)
 {
     (void)span, (void)blocks;
-    if (what == HOOKS_DUE_SLABS)
+    if (what == HOOKS_DUE_LEFT)
         drain();
-    else
-        drain_large();
     return true;
 }
 
@@ -47,7 +38,7 @@ const struct hooks hooks = {.due = due};
 
 static int setup(void **unused)
 {
-    drained = again = large_drained = 0;
+    drained = again = 0;
     return 0;
 }
 
@@ -88,13 +79,12 @@ TEST_WITH(looks_again, setup, NULL)
     assert_int_equal(context_tls.depth, 0);
 }
 
-TEST_WITH(large_too, setup, NULL)
+TEST_WITH(pages_too, setup, NULL)
 {
     context_enter();
-    atomic_store(&context_tls.large, (struct large *)8);
+    atomic_store(&context_tls.pages, true);
     context_leave();
-    assert_int_equal(large_drained, 1);
-    assert_int_equal(drained, 0);
+    assert_int_equal(drained, 1);
 }
 
 /*

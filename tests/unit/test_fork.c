@@ -220,25 +220,23 @@ static void fork_in_destructor(bool (*run)(void))
 
 static bool run_pinned(void)
 {
-    struct stook_cache *pinned[2] = {cache, hooked};
-    struct pin pin, all;
+    struct pin pin[3];
 
-    pin_begin(&pin, NULL);
-    pin_begin(&all, pinned);
+    for (unsigned i = 0; i < 3; i++)
+        pin_begin(&pin[i]);
     lock_take(&cache_list.lock, LOCK_CACHES);
-    pin_set(&pin, hooked);
-    pin_add(&all);
-    pin_add(&all);
+    for (unsigned i = 0; i < 3; i++)
+        pin_set(&pin[i], i == 1 ? cache : hooked);
     lock_drop(&cache_list.lock, LOCK_CACHES);
     (void)stook_cache_shrink(hooked);
     assert_int_equal(hooked->pins, 2);
     assert_int_equal(cache->pins, 1);
     lock_take(&cache_list.lock, LOCK_CACHES);
-    pin_drop(&all);
-    pin_set(&pin, NULL);
+    for (unsigned i = 0; i < 3; i++)
+        pin_set(&pin[i], NULL);
     lock_drop(&cache_list.lock, LOCK_CACHES);
-    pin_end(&all);
-    pin_end(&pin);
+    for (unsigned i = 3; i-- > 0;)
+        pin_end(&pin[i]);
     return cache->pins == 0;
 }
 
@@ -256,7 +254,7 @@ static void *pin_and_wait(void *unused)
 {
     struct pin pin;
 
-    pin_begin(&pin, NULL);
+    pin_begin(&pin);
     lock_take(&cache_list.lock, LOCK_CACHES);
     pin_set(&pin, hooked);
     lock_drop(&cache_list.lock, LOCK_CACHES);

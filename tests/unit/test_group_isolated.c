@@ -60,7 +60,7 @@ static void *unregistered(void *group)
 {
     uint32_t number = group_number(*(struct stook_group *)group);
 
-    if (percpu.rseq && !rseq_unregister())
+    if (percpu.rseq && (percpu_cpu() < 0 || !rseq_unregister()))
         return NULL;
     for (int n = 0; n < 50; n++)
         assert_true(group_charge(&number, 100, STOOK_WAIT, false));

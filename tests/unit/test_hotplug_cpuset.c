@@ -105,6 +105,7 @@ static void fill(int cpu)
 {
     if (!pin(0, cpu, cpu))
         abort();
+    percpu_kept = -1; /* locked mode: a thread keeps its CPU's number, wherever it runs */
     for (unsigned i = 0; cached(cpu) == 0 && i < BATCHES_MAX; i++)
         work();
 }

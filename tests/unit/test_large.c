@@ -58,14 +58,14 @@ TEST(only_the_start_is_the_object)
         for (size_t at = 16; at < size; at = at < 8192 ? at + 16 : at * 2)
             assert_int_equal(large_size(object + at), 0);
         assert_int_equal(large_size(object + size), 0);
-        assert_false(large_free(object + (size > PAGE_SIZE ? PAGE_SIZE : 16), false));
-        assert_true(large_free(object, false));
+        assert_false(large_free(object + (size > PAGE_SIZE ? PAGE_SIZE : 16)));
+        assert_true(large_free(object));
         assert_int_equal(large_size(object), 0);
-        assert_false(large_free(object, false));
+        assert_false(large_free(object));
         assert_int_equal(used(), before);
     }
-    assert_false(large_free(NULL, false));
-    assert_false(large_free(&before, false));
+    assert_false(large_free(NULL));
+    assert_false(large_free(&before));
     assert_int_equal(alive(), 0);
 }
 
@@ -75,7 +75,7 @@ TEST(alignment_beyond_a_block)
         char *object = large_alloc(0, 5000, align, false, NULL);
         assert_non_null(object);
         assert_int_equal((uintptr_t)object % align, 0);
-        assert_true(large_free(object, false));
+        assert_true(large_free(object));
     }
     errno = 0;
     assert_null(large_alloc(0, 5000, (size_t)1 << 60, false, NULL));
@@ -102,8 +102,8 @@ TEST(runs_resize_in_place)
     assert_false(large_resize(object, 0));
     assert_false(large_resize(object, 100 * MIB)); /* a run does not become a span */
     assert_int_equal(used(), before + size + large_size(wall));
-    large_free(wall, false);
-    large_free(object, false);
+    large_free(wall);
+    large_free(object);
     assert_int_equal(used(), before);
 }
 
@@ -130,14 +130,14 @@ TEST(spans_resize_and_move)
         for (size_t i = 0; i < 5 * MIB; i += PAGE_SIZE)
             assert_int_equal(moved[i], (char)(i >> 12));
         memset(moved, 1, 20 * MIB);
-        large_free(moved, false);
+        large_free(moved);
         /* What it left behind reads as zeros. */
         object = large_alloc(0, 6 * MIB, 1, false, &zeroed);
         for (size_t i = 0; zeroed && i < 6 * MIB; i += PAGE_SIZE)
             assert_int_equal(object[i], 0);
     }
-    large_free(object, false);
-    large_free(wall, false);
+    large_free(object);
+    large_free(wall);
     assert_int_equal(used(), before);
 }
 
@@ -156,7 +156,7 @@ TEST(the_tail_of_a_span_costs_nothing)
     for (size_t i = 0; i < 6 * MIB / 4096; i++)
         touched += pages[i] & 1;
     assert_true(touched * 4096 <= 4 * MIB + 4096 + MIB / 2);
-    large_free(object, false);
+    large_free(object);
 }
 
 TEST(what_a_handler_frees_is_freed_by_the_interrupted)
@@ -166,8 +166,8 @@ TEST(what_a_handler_frees_is_freed_by_the_interrupted)
 
     assert_false(context_enter()); /* a call of the library … */
     assert_true(context_enter());  /* … is interrupted */
-    assert_true(large_free(run, true));
-    assert_true(large_free(span, true));
+    assert_true(large_free(run));
+    assert_true(large_free(span));
     assert_int_equal(large_size(run), 0);
     assert_true(used() > before);
     context_leave();
@@ -191,24 +191,24 @@ TEST(a_run_is_had_again)
     arena_trim();
     before = used();
     run = make(25 * PAGE_SIZE);
-    assert_true(large_free(run, false));
+    assert_true(large_free(run));
     assert_int_equal(large_size(run), 0);
-    assert_false(large_free(run, false));
+    assert_false(large_free(run));
     assert_ptr_equal(make(25 * PAGE_SIZE), run);
-    assert_true(large_free(run, false));
+    assert_true(large_free(run));
     assert_ptr_equal(make(24 * PAGE_SIZE), run); /* a little longer than asked */
     assert_int_equal(large_size(run), 25 * PAGE_SIZE);
-    assert_true(large_free(run, false));
+    assert_true(large_free(run));
     for (int i = 0; i < 4; i++)
         more[i] = make(25 * PAGE_SIZE);
     for (int i = 0; i < 4; i++)
-        assert_true(large_free(more[i], false));
+        assert_true(large_free(more[i]));
     kept = arena_kept(0);
     assert_int_equal(kept, 2 * 25);
     assert_int_equal(used(), before);
     run = make(12 * PAGE_SIZE); /* none fits: they go back first */
     assert_int_equal(arena_kept(0), 0);
-    assert_true(large_free(run, false));
+    assert_true(large_free(run));
     assert_int_equal(arena_kept(0), 12);
     arena_trim();
     assert_int_equal(arena_kept(0), 0);

@@ -73,7 +73,7 @@ static int mode_of(const char *variable, const char *value)
     return WEXITSTATUS(status);
 }
 
-enum { MODE_LOCKED = 10, MODE_RSEQ = 11 };
+enum { MODE_LOCKED = 10, MODE_RSEQ = 11, MODE_OWN = 12 };
 
 TEST(test_mode_is_fixed_at_start)
 {
@@ -82,10 +82,12 @@ TEST(test_mode_is_fixed_at_start)
         return;
     }
     assert_int_equal(mode_of("STOOK_MODE", "locked"), MODE_LOCKED);
-    /* glibc's switch; sections must not be run by threads it did not register. */
-    assert_int_equal(mode_of("GLIBC_TUNABLES", "glibc.pthread.rseq=0"), MODE_LOCKED);
-    if (percpu.rseq)
-        assert_int_equal(mode_of("GLIBC_TUNABLES", "glibc.pthread.rseq=1"), MODE_RSEQ);
+    if (!percpu.rseq)
+        return;
+    assert_int_equal(mode_of("GLIBC_TUNABLES", "glibc.pthread.rseq=1"),
+                     &__rseq_size ? MODE_RSEQ : MODE_OWN);
+    /* glibc's switch: the library registers an area of its own. */
+    assert_int_equal(mode_of("GLIBC_TUNABLES", "glibc.pthread.rseq=0"), MODE_OWN);
 }
 
 /* From here on a system call fails with EPERM. */
@@ -206,7 +208,7 @@ static void *unregistered_thread(void *arg)
     void *objects[4] = {0};
     struct slot *slot;
 
-    if (!fixture_pin(fixture_cpu[0]) || !rseq_unregister())
+    if (!fixture_pin(fixture_cpu[0]) || percpu_cpu() < 0 || !rseq_unregister())
         return "could not unregister";
     if (percpu_cpu() >= 0)
         return "has a CPU number";
@@ -226,10 +228,10 @@ static void *unregistered_thread(void *arg)
         return "did not take";
     slot_open(slot, sheaf);
     /* -2 is what a failed registration leaves; only this thread reads it here. */
-    *(volatile int32_t *)((char *)__builtin_thread_pointer() + __rseq_offset + 4) = -2;
+    *(volatile int32_t *)((char *)__builtin_thread_pointer() + percpu.rseq_offset + 4) = -2;
     if (percpu_cpu() != -2 || slot_pop(offset, objects) || slot_close(offset, &slot, false))
         return "took -2 for a CPU";
-    *(volatile int32_t *)((char *)__builtin_thread_pointer() + __rseq_offset + 4) = -1;
+    *(volatile int32_t *)((char *)__builtin_thread_pointer() + percpu.rseq_offset + 4) = -1;
     if (!rseq_register())
         return "could not register again";
     if (!slot_pop(offset, objects) || objects[0] != token(3))
@@ -358,7 +360,9 @@ int main(int argc, char **argv)
     arguments = argv;
     fixture_start();
     if (argc > 1 && strcmp(argv[1], "--mode") == 0)
-        return percpu.rseq ? MODE_RSEQ : MODE_LOCKED;
+        return !percpu.rseq                               ? MODE_LOCKED
+               : percpu.rseq_offset == registration_own() ? MODE_OWN
+                                                          : MODE_RSEQ;
     offset = percpu_offset(SLOT);
     sheaf = fixture_sheaf(8);
     return tests_run(NULL, NULL);

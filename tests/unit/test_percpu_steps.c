@@ -323,7 +323,7 @@ TEST(test_descriptors)
         assert_int_equal(signature, STOOK_RSEQ_SIG);
         assert_int_equal(d->version, 0);
         assert_int_equal(d->flags, 0);
-        assert_true(d->length >= 16 && d->length < 400);
+        assert_true(d->length >= 16 && d->length < 512);
         assert_true(d->abort < d->start || d->abort >= d->start + d->length);
     }
     assert_true(count >= OPS);

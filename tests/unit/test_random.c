@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/time.h>
 
 enum { DRAWS = 64000 };
@@ -81,19 +82,26 @@ TEST(permutations)
     }
 }
 
-/* Every index is as likely at every place. */
+/* Every index is as likely at every place, and every pointer. */
 TEST(permutations_are_even)
 {
     enum { N = 8, ROUNDS = 8000 };
-    static uint32_t count[N * N];
+    static uint32_t count[2][N * N];
     uint16_t index[N];
+    void *pointer[N];
 
     for (unsigned round = 0; round < ROUNDS; round++) {
         random_permute(index, N);
         for (unsigned i = 0; i < N; i++)
-            count[N * i + index[i]]++;
+            pointer[i] = &index[i];
+        random_shuffle(pointer, N);
+        for (unsigned i = 0; i < N; i++) {
+            count[0][N * i + index[i]]++;
+            count[1][N * i + (size_t)((uint16_t *)pointer[i] - index)]++;
+        }
     }
-    check_spread(count, N * N, N * ROUNDS);
+    check_spread(count[0], N * N, N * ROUNDS);
+    check_spread(count[1], N * N, N * ROUNDS);
 }
 
 /* Two CPUs, or two threads of one, do not draw the same numbers. */
@@ -136,13 +144,13 @@ TEST(starts_differ)
     assert_true(memcmp(first, second, sizeof(first)) != 0);
 }
 
-static volatile sig_atomic_t handled;
+static atomic_uint handled; /* TSan lets handlers run at atomic operations */
 static volatile uint32_t of_handler;
 
 static void handler(int signal)
 {
     of_handler ^= random_below(1u << 16);
-    handled++;
+    atomic_fetch_add(&handled, 1);
 }
 
 /* A handler that interrupts a draw draws too, and neither waits. */
@@ -154,7 +162,7 @@ TEST(in_a_handler)
 
     signal(SIGALRM, handler);
     assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
-    while (handled < 200) {
+    while (atomic_load(&handled) < 200) {
         count[random_below(64)]++;
         draws++;
     }

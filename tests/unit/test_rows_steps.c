@@ -28,7 +28,7 @@ static volatile intptr_t registration;
 
 STEPS_SECTION static int op_add_two(void)
 {
-    return rseq_add_two(pairs, ROWS_LARGE, registration, (op_two){COUNT, BYTES}) == RSEQ_DONE;
+    return rseq_add_two(pairs, registration, (op_two){COUNT, BYTES}) == RSEQ_DONE;
 }
 STEPS_SECTION static int op_torn(void)
 {
@@ -38,7 +38,7 @@ static int (*const ops[OPS])(void) = {op_add_two, op_torn};
 
 static void other(int signal)
 {
-    rows_add_two(pairs, ROWS_LARGE, OTHER, OTHER_BYTES);
+    rows_add_two(pairs, OTHER, OTHER_BYTES);
 }
 
 static void help(unsigned event)
@@ -60,7 +60,7 @@ static void alone(bool on)
 
 static void judge(unsigned op, unsigned event, bool done)
 {
-    struct rows_two wanted = {0}, sum = rows_sum_two(pairs, ROWS_LARGE);
+    struct rows_two wanted = {0}, sum = rows_sum_two(pairs);
 
     if (done)
         wanted = (struct rows_two){COUNT, BYTES};
@@ -110,13 +110,13 @@ TEST(test_unregistered)
     for (int cpu = -2; cpu < 0; cpu++) {
         registration = steps_imitation((uint32_t)cpu);
         assert_false(op_add_two());
-        assert_int_equal(rows_sum_two(pairs, ROWS_LARGE).count, 0);
+        assert_int_equal(rows_sum_two(pairs).count, 0);
     }
     registration = steps_imitation(0);
     for (int i = 0; i < 1000 && !done; i++) /* an interruption may still undo a store-exclusive */
         done = op_add_two();
     assert_true(done);
-    assert_int_equal(rows_sum_two(pairs, ROWS_LARGE).count, COUNT);
+    assert_int_equal(rows_sum_two(pairs).count, COUNT);
     assert_int_equal(((struct rows_two *)rows_at(pairs, ROWS_LARGE, ROWS_NO_CPU))->count, 0);
 }
 

@@ -18,7 +18,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-enum { CAPACITY = 10, MOST = 2000 };
+enum { CAPACITY = 10, MOST = 4000 };
 
 static struct stook_cache *cache;
 static uintptr_t offset;
@@ -26,9 +26,9 @@ static unsigned cpu;
 static void *objects[MOST];
 static unsigned held;
 
-static int setup(void **unused)
+static int setup_of(unsigned capacity)
 {
-    struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = CAPACITY};
+    struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = capacity};
     cpu_set_t one;
 
     cpu = (unsigned)sched_getcpu();
@@ -40,6 +40,16 @@ static int setup(void **unused)
     offset = percpu_offset(cache->index);
     held = 0;
     return cache ? 0 : -1;
+}
+
+static int setup(void **unused)
+{
+    return setup_of(CAPACITY);
+}
+
+static int setup_large(void **unused)
+{
+    return setup_of(4 * CAPACITY);
 }
 
 static void check(void)
@@ -179,6 +189,47 @@ TEST_WITH(whole_sheaves_travel, setup, teardown)
     assert_int_equal(barn->full->size, CAPACITY);
     alloc(5 * CAPACITY);
     assert_true(barn->nr_full < full && barn->get >= 3);
+}
+
+/* Frees alone, each object of another slab than the one before: one sheaf stays with the CPU, not two, and none with the barn. */
+TEST_WITH(frees_alone_leave_one_sheaf, setup_large, teardown)
+{
+    unsigned each = cache->layout.objects, slabs = MOST / each;
+    static void *in_turn[MOST];
+    uint64_t sheaves;
+
+    assert_true(slabs > SHEAF_FLUSH_SLABS + 4);
+    alloc(slabs * each);
+    for (unsigned i = 0; i < held; i++)
+        in_turn[i] = objects[i % slabs * each + i / slabs];
+    memcpy(objects, in_turn, sizeof(objects));
+    put(held);
+    assert_true(barn_declines(cache, 0));
+    assert_true(cached(&sheaves) <= 4 * CAPACITY);
+    assert_int_equal(sheaves, 1);
+}
+
+/* Frees alone of a cache that adapts, whose sheaves are small: its barn counts the refusals, and its lock is not taken. */
+TEST_WITH(small_sheaves_are_refused_without_the_lock, setup, teardown)
+{
+    struct stook_cache *adaptive = stook_cache_create("adaptive", 4096, NULL);
+    struct barn *barn = &adaptive->nodes[0].barn;
+    uint64_t locked;
+    uint32_t bounced;
+
+    assert_true(adaptive->flags & STOOK_CACHE_ADAPTIVE);
+    for (unsigned i = 0; i < MOST; i++)
+        assert_non_null(objects[i] = stook_alloc(adaptive, 0));
+    for (unsigned i = 0; i < MOST / 2; i++)
+        stook_free(adaptive, objects[i]);
+    assert_true(barn_declines(adaptive, 0));
+    locked = barn->put_fail;
+    bounced = barn->bounced;
+    for (unsigned i = MOST / 2; i < MOST; i++)
+        stook_free(adaptive, objects[i]);
+    assert_int_equal(barn->put_fail, locked);
+    assert_true(barn->bounced > bounced + 100);
+    assert_int_equal(stook_cache_destroy(adaptive), 0);
 }
 
 TEST_WITH(closed_slot_makes_nobody_wait, setup, teardown)

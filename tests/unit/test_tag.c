@@ -6,6 +6,7 @@
  * count too, threads without a CPU, children, and when numbers or memory run out.
  */
 #define MUST_FAILS abort()
+#include "percpu/percpu.h"
 #include "site/tag.h"
 
 #include "support/libc_names.h"
@@ -148,6 +149,7 @@ static void run_threads(void *(*body)(void *))
 {
     pthread_t threads[THREADS];
 
+    rseq_own = percpu.rseq_offset;
     assert_int_equal(pthread_barrier_init(&barrier, NULL, THREADS), 0);
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, body, (void *)i), 0);
@@ -250,7 +252,7 @@ static void *count(void *arg)
     sigemptyset(&signals);
     sigaddset(&signals, SIGUSR1);
     pthread_sigmask(self == 0 ? SIG_UNBLOCK : SIG_BLOCK, &signals, NULL);
-    if (self == 1 && rseq_is_registered())
+    if (self == 1 && percpu_cpu() >= 0 && rseq_is_registered())
         MUST(rseq_unregister());
     pthread_barrier_wait(&barrier);
     if (self == 0)

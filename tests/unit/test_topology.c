@@ -104,7 +104,6 @@ TEST_WITH(nothing_there, setup, teardown)
     assert_int_equal(topology.nodes, 1);
     assert_int_equal(topology.memory_nodes, 1);
     assert_true(topology.allowed_cpus >= 1);
-    assert_int_equal((int)topology_quota(), 0);
     assert_int_equal(topology_home(topology.cpus - 1), 0);
 }
 
@@ -112,7 +111,6 @@ TEST_WITH(garbage_there, setup, teardown)
 {
     put("/sys/devices/system/cpu/possible", "what?\n");
     put("/sys/devices/system/node/online", "none");
-    put("/sys/fs/cgroup/cpu.max", "max 100000\n");
     nothing_there(NULL);
 }
 
@@ -120,11 +118,9 @@ TEST_WITH(one_node, setup, teardown)
 {
     put("/sys/devices/system/cpu/possible", "0-7\n");
     put("/sys/devices/system/node/online", "0\n");
-    put("/sys/fs/cgroup/cpu.max", "150000 100000\n");
     init();
     assert_int_equal(topology.cpus, 8);
     assert_int_equal(topology.nodes, 1);
-    assert_int_equal((int)topology_quota(), 150);
 }
 
 /* Nodes 0, 2 and 5; CPUs with a gap; node 2 has CPUs and no memory, and is nearer to node 5. */

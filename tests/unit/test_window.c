@@ -94,7 +94,7 @@ static int blocks_in_the_way(void *arg)
         return 1;
     MUST(intact(place, size));
     MUST(pagemap_covers(place) && *pagemap_at(place) == 0 && !slab_cache_of(place));
-    MUST(large_size(place) == 0 && !large_free(place, false));
+    MUST(large_size(place) == 0 && !large_free(place));
     check_all(NULL, 0);
     return 0;
 }

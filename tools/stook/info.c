@@ -163,9 +163,21 @@ static void info_size(struct writer *w, uint64_t bytes)
         writer_print(w, "%lu KiB", (bytes >> 10));
 }
 
+/* The cgroup's CPU quota, in percent of one CPU; 0: none. */
+static unsigned info_quota(void)
+{
+    unsigned long quota, period;
+    char text[64];
+
+    info_line("/sys/fs/cgroup/cpu.max", text, sizeof(text)); /* or "max PERIOD" */
+    if (topology.simulated || sscanf(text, "%lu %lu", &quota, &period) != 2 || period == 0)
+        return 0;
+    return (unsigned)(quota * 100 / period);
+}
+
 static void info_cpus(struct writer *w)
 {
-    unsigned quota = topology_quota();
+    unsigned quota = info_quota();
 
     writer_print(w, "%u possible, %u allowed here, ", topology.cpus, topology.allowed_cpus);
     if (quota)
@@ -255,7 +267,7 @@ static void info_text(struct writer *w, const struct info *info)
 }
 
 /* Zero says "unknown" or "none" inside; outside that is null. */
-static void info_maybe(struct writer *w, const char *key, uint64_t value, const char *end)
+void info_maybe(struct writer *w, const char *key, uint64_t value, const char *end)
 {
     if (value)
         writer_key(w, key, value, end);
@@ -294,7 +306,7 @@ static void info_json(struct writer *w, const struct info *info)
     output_flag(w, "membarrier_rseq", info->membarrier, ",\n \"cpus\": {");
     output_counts(w, ", ", {"possible", topology.cpus}, {"allowed", topology.allowed_cpus});
     output_word(w, "online", info->cpus_online, ", ");
-    info_maybe(w, "quota_percent", topology_quota(), "},\n");
+    info_maybe(w, "quota_percent", info_quota(), "},\n");
     info_json_nodes(w);
     writer_print(w, " \"topology\": {\"simulated\": %s, ", topology.simulated ? "true" : "false");
     output_word(w, "text", info_topology(info), "},\n");

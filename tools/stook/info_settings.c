@@ -6,18 +6,11 @@
 
 #include "watch/settings_show.h"
 
-#include <stook/trace.h>
-
-#include <limits.h>
 #include <string.h>
 
 /* What the library itself has no need of. */
-static const struct {
-    const char *words, *unit, *sentence;
-    size_t least, most;
-} info_settings[] = {
-#define SETTING(id, name, type, initial, least, most, words, unit, lab, sentence)                  \
-    {words, unit, sentence, least, most},
+static const char *const info_sentences[] = {
+#define SETTING(id, name, type, initial, least, most, words, unit, sentence) sentence,
 #include "base/settings.def"
 #undef SETTING
 };
@@ -36,23 +29,23 @@ static const char *info_setting_value(enum setting_id id)
 {
     const char *text = setting_text(id);
 
-    return text ? text : setting_initial(id);
+    return text ? text : setting_table[id].initial;
 }
 
 static void info_setting_text(struct writer *w, enum setting_id id)
 {
-    const char *value = info_setting_value(id), *initial = setting_initial(id);
+    const char *value = info_setting_value(id), *initial = setting_table[id].initial;
     char accepted[SETTING_ACCEPTED_MAX];
 
     setting_accepted(id, accepted);
-    writer_cell(w, setting_name(id), 22);
+    writer_cell(w, setting_table[id].name, 22);
     writer_cell(w, *value ? value : "-", 0);
     writer_print(w, "  (%s", info_sources[setting_source(id)]);
     if (setting_source(id) == SETTING_REFUSED) {
         writer_print(w, ": ");
         writer_cell(w, setting_written(id), 0);
     }
-    writer_print(w, ")\n    %.200s\n", info_settings[id].sentence);
+    writer_print(w, ")\n    %.200s\n", info_sentences[id]);
     writer_print(w, "    Takes %s; default %s.\n", accepted, *initial ? initial : "none");
 }
 
@@ -79,14 +72,6 @@ static void info_setting_key(struct writer *w, const char *key, const char *text
         writer_print(w, "null");
 }
 
-static void info_setting_count(struct writer *w, const char *key, size_t number)
-{
-    if (number)
-        writer_print(w, ", \"%s\": %zu", key, number);
-    else
-        writer_print(w, ", \"%s\": null", key);
-}
-
 static void info_setting_json(struct writer *w, enum setting_id id)
 {
     const char *value = info_setting_value(id);
@@ -94,23 +79,24 @@ static void info_setting_json(struct writer *w, enum setting_id id)
 
     setting_accepted(id, accepted);
     writer_print(w, "{\"name\": ");
-    writer_json(w, setting_name(id));
-    info_setting_key(w, "type", info_types[setting_type(id)]);
-    if (*value && setting_type(id) <= SETTING_BYTES)
+    writer_json(w, setting_table[id].name);
+    info_setting_key(w, "type", info_types[setting_table[id].type]);
+    if (*value && setting_table[id].type <= SETTING_BYTES)
         writer_print(w, ", \"value\": %zu", setting_number(id));
     else
         info_setting_key(w, "value", value);
     info_setting_key(w, "source", info_sources[setting_source(id)]);
     info_setting_key(w, "written", setting_written(id));
     writer_print(w, "\n   ");
-    info_setting_key(w, "default", setting_initial(id));
-    info_setting_key(w, "unit", info_settings[id].unit);
-    info_setting_count(w, "least", info_settings[id].least);
-    info_setting_count(w, "most", info_settings[id].most);
-    info_setting_key(w, "words", info_settings[id].words);
+    info_setting_key(w, "default", setting_table[id].initial);
+    info_setting_key(w, "unit", setting_table[id].unit);
+    writer_print(w, ", ");
+    info_maybe(w, "least", setting_table[id].least, ", ");
+    info_maybe(w, "most", setting_table[id].most, "");
+    info_setting_key(w, "words", setting_table[id].words);
     info_setting_key(w, "takes", accepted);
     writer_print(w, "\n   ");
-    info_setting_key(w, "sentence", info_settings[id].sentence);
+    info_setting_key(w, "sentence", info_sentences[id]);
     writer_print(w, "}");
 }
 

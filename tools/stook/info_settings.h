@@ -11,4 +11,7 @@
 void info_settings_text(struct writer *w);
 void info_settings_json(struct writer *w);
 
+/* A key with its number; null where that is 0 (info.c). */
+void info_maybe(struct writer *w, const char *key, uint64_t value, const char *end);
+
 #endif

@@ -51,8 +51,8 @@ static void run_note(const char *name, size_t length)
 
 static int run_set(enum setting_id id, const char *value)
 {
-    run_note(setting_name(id), strlen(setting_name(id)));
-    return run_setenv(setting_name(id), value);
+    run_note(setting_table[id].name, strlen(setting_table[id].name));
+    return run_setenv(setting_table[id].name, value);
 }
 
 int run_claim(bool one)
@@ -63,10 +63,10 @@ int run_claim(bool one)
     for (unsigned i = 0; i < sizeof(of_one) / sizeof(of_one[0]) && !exit_writes(); i++) {
         const char *text = setting_text(of_one[i]);
         if (text && !(of_one[i] == SETTING_TRACE && exit_is_numbered(text)))
-            unsetenv(setting_name(of_one[i]));
+            unsetenv(setting_table[of_one[i]].name);
     }
     snprintf(self, sizeof(self), "%d", (int)getpid());
-    return one ? run_set(SETTING_PID, self) : unsetenv(setting_name(SETTING_PID));
+    return one ? run_set(SETTING_PID, self) : unsetenv(setting_table[SETTING_PID].name);
 }
 
 static int run_parse(int argc, char **argv, struct run_options *options)
@@ -219,7 +219,7 @@ static int run_report(const struct run_options *options)
 
     if (status == STATUS_OK && options->file)
         return run_set(SETTING_REPORT_FILE, run_pattern);
-    unsetenv(setting_name(SETTING_REPORT_FILE)); /* an outer run's file is not ours */
+    unsetenv(setting_table[SETTING_REPORT_FILE].name); /* an outer run's file is not ours */
     return status;
 }
 
@@ -257,7 +257,7 @@ static void run_warn(void)
     settings_warn();
     for (unsigned id = 0; id < SETTINGS; id++)
         if (setting_source((enum setting_id)id) == SETTING_REFUSED)
-            unsetenv(setting_name((enum setting_id)id));
+            unsetenv(setting_table[id].name);
     for (unsigned n = 0; (name = settings_unknown(n, &length)); n++)
         run_note(name, length);
 }
@@ -273,7 +273,7 @@ static int run_tell(void)
         return STATUS_OK;
     if (asprintf(&all, "%s%s%s", outer ? outer : "", outer ? "," : "", run_names) < 0)
         return complain(STATUS_RUN, "no memory");
-    status = run_setenv(setting_name(SETTING_RUN), all);
+    status = run_setenv(setting_table[SETTING_RUN].name, all);
     free(all);
     return status;
 }

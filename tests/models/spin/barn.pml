@@ -104,7 +104,7 @@ proctype putter(byte me; byte mine)
 #endif
         if
         :: room ->
-            /* code: src/sheaf/barn.c barn_put_full | barn_push(&barn->full, &barn->nr_full, full) */
+            /* code: src/sheaf/barn.c barn_add | barn_push(&barn->full, &barn->nr_full, full) */
             PUSH(fulls, nr_full, mine, FULL);
             mine = NONE;
             /* code: src/sheaf/barn.c barn_put_full | *empty = barn_pop(&barn->empty, &barn->nr_empty) */
@@ -113,7 +113,7 @@ proctype putter(byte me; byte mine)
         fi;
         DROP();
         if
-        :: mine != NONE -> /* refused: flushed.  code: src/sheaf/slot_free.c slot_send | sheaf_flush(cache, full, give->nospin) */
+        :: mine != NONE -> /* refused: flushed.  code: src/sheaf/slot_free.c slot_send | sheaf_flush(cache, full, call->nospin) */
 #ifdef REFUSED_LOST
             mine = NONE
 #else
@@ -141,7 +141,7 @@ proctype getter(byte me; byte mine)
     :: turn < TURNS ->
         turn++;
         f = NONE;
-        /* code: src/sheaf/barn.c barn_get_full | __atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 */
+        /* code: src/sheaf/barn.c barn_get | __atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 */
         if
         :: nr_full == 0 -> goto missed
         :: else
@@ -149,11 +149,11 @@ proctype getter(byte me; byte mine)
 #ifndef NO_LOCK
         LOCK();
 #endif
-        /* code: src/sheaf/barn.c barn_get_full | full = barn_pop_full(cache, barn) */
+        /* code: src/sheaf/barn.c barn_get | full = barn_pop_full(cache, barn) */
         POP(fulls, nr_full, f, FULL);
         if
         :: f != NONE && mine != NONE && capacity[mine] == cache_capacity ->
-            /* code: src/sheaf/barn.c barn_get_full | barn_push(&barn->empty, &barn->nr_empty, *empty) */
+            /* code: src/sheaf/barn.c barn_get | barn_push(&barn->empty, &barn->nr_empty, *empty) */
             PUSH(empties, nr_empty, mine, EMPTY);
 #ifndef KEPT_TWICE
             mine = NONE

@@ -117,7 +117,7 @@ slow_free:
     :: true -> goto close
     fi;
 
-slow_alloc: /* a sheaf is fetched before the slot is closed.  code: src/sheaf/slot_alloc.c slot_install | main = slot_close(percpu_offset(cache->index), &slot, nospin) */
+slow_alloc: /* a sheaf is fetched before the slot is closed.  code: src/sheaf/slot_alloc.c slot_install | main = slot_close(call->offset, &slot, call->nospin) */
     if
     :: atomic { loose[0] -> loose[0] = false; f = 0 }
     :: atomic { loose[1] -> loose[1] = false; f = 1 }
@@ -213,7 +213,7 @@ close:
     begin_ = n;
 not_closed:
     if
-    :: f < NONE -> /* code: src/sheaf/slot_alloc.c slot_install | barn_return(cache, node, full, nospin) */
+    :: f < NONE -> /* code: src/sheaf/slot_alloc.c slot_install | barn_return(cache, call->node, out, call->nospin) */
         d_step {
             k = 0;
             do
@@ -281,10 +281,10 @@ proctype taker()
         n = top_ - m;
 #endif
 #ifndef NO_FENCE
-        /* code: src/sheaf/slot_drain.c slot_drain_some | fenced = count > 0 && (alone || percpu_fence(cpu)) */
+        /* code: src/sheaf/slot_drain.c slot_drain_cpu | fenced = alone || percpu_fence(cpu) */
         d_step { doomed[0] = true; doomed[1] = true };
 #endif
-        /* code: src/sheaf/slot_drain.c slot_drain_some | slot_empty(caches[i], slot, slot_taken(slot), &chain) */
+        /* code: src/sheaf/slot_drain.c slot_drain_cpu | slot_empty(cache, slot, slot_taken(slot), &chain) */
         if
         :: m == 0 -> m = NONE
         :: else ->
@@ -297,7 +297,7 @@ proctype taker()
         /* code: src/sheaf/slot_drain.c slot_empty | slot_chain(cache, main, chain) */
         s = spare;
         spare = NONE;
-        /* code: src/sheaf/slot_drain.c slot_drain_some | slot_open(slot, SHEAF_NONE) */
+        /* code: src/sheaf/slot_drain.c slot_drain_cpu | slot_open(slot, SHEAF_NONE) */
         top_ = 0;
         end_ = 0;
         begin_ = 0;

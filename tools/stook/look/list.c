@@ -36,6 +36,7 @@ static void list_row(const struct list *list, struct writer *w, const struct hea
         output_word(w, "program", heap->target->name, ", ");
         output_word(w, "stook", heap->version, ", ");
         output_word(w, "mode", heap->mode, ", ");
+        output_word(w, "mode_why", heap->why, ", ");
         output_counts(w, "}", {"process_resident_bytes", resident},
                       {"resident_bytes", heap->total.bytes.resident},
                       {"in_use_bytes", heap->total.bytes.in_use},

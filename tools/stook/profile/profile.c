@@ -122,10 +122,11 @@ static _Noreturn void profile_become(char **program, const char *pattern,
     while (program[n])
         n++;
     argv = calloc(n + 4, sizeof(*argv));
-    if (!argv || run_claim(true) != STATUS_OK || setenv(setting_name(SETTING_TAGS), "1", 1) != 0 ||
-        setenv(setting_name(SETTING_PROFILE), pattern, 1) != 0 ||
-        (options->signal ? setenv(setting_name(SETTING_PROFILE_SIGNAL), options->signal, 1)
-                         : unsetenv(setting_name(SETTING_PROFILE_SIGNAL))) != 0)
+    if (!argv || run_claim(true) != STATUS_OK ||
+        setenv(setting_table[SETTING_TAGS].name, "1", 1) != 0 ||
+        setenv(setting_table[SETTING_PROFILE].name, pattern, 1) != 0 ||
+        (options->signal ? setenv(setting_table[SETTING_PROFILE_SIGNAL].name, options->signal, 1)
+                         : unsetenv(setting_table[SETTING_PROFILE_SIGNAL].name)) != 0)
         _exit(complain(STATUS_RUN, "no memory"));
     argv[0] = (char *)(uintptr_t) "stook";
     argv[1] = (char *)(uintptr_t) "run";

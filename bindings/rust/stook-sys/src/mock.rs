@@ -111,7 +111,7 @@ pub unsafe fn stook_cache_shrink(cache: *mut stook_cache) -> usize {
     held.len() * layout.size()
 }
 
-pub unsafe fn stook_cache_validate(_: *mut stook_cache) -> c_long {
+pub unsafe fn stook_cache_validate(_: *mut stook_cache) -> core::ffi::c_long {
     0
 }
 
