@@ -25,9 +25,9 @@
  *   node_put() (slab/)            each object is checked; the slab's list, the node's lists, the arena
  *
  * slot_free_turn(), by the states of main and spare, and by what barns do with full sheaves; the first that applies.  No main
- * counts as full.  Barns decline: those of the CPU's node and of its home have a limit of 0, asked once a call.  A barn
- * refuses: barn_refuses().  The slot is open again before a sheaf goes to a barn or an object to a slab: a turn closes it
- * once, slot_install() once more.
+ * counts as full.  Barns decline: those of the CPU's node and of its home have a limit of 0, asked once a call; they take no
+ * sheaf then.  The CPU's refuses at once: barn_refuses().  The slot is open again before a sheaf goes to a barn or an object
+ * to a slab: a turn closes it once, slot_install() once more.
  *
  *   main                     spare    barns
  *   closed                   any      any      the objects go to their slabs
@@ -35,22 +35,23 @@
  *     top
  *   empty, part              any      any      opened: it is another CPU's slot by now, or others were here
  *   beyond its capacity      any      any      slot_trim(): the surplus of the last refill goes to its slabs
- *   full, SLOT_SMALL         none     refuse   a single free, one node: slot_trim(): its objects go to their slabs, and it
- *                                              stays where it is
+ *   full, of SLOT_SMALL      none     decline, a single free, one node: slot_trim(): its objects go to their slabs, and it
+ *     objects or fewer                refuse   stays where it is
  *   full                     has room any      they change places
  *   full, more to come       any      accept   one node: opened; a sheaf's worth and more goes to the barn, past the slot
  *   full, more to come       any      decline  the same, to slabs
  *   none, without memory     any      any      the objects go to their slabs, SLOT_PATIENCE times
  *   full                     none     decline  main leaves, and comes back with room
  *   full                     none     take     an empty sheaf becomes main, main the spare
- *   full                     full     decline  the spare leaves for good, main stays alone and full, the object goes to its slab
+ *   full                     full     decline  a single free: the spare leaves for good, main stays alone and full, the object
+ *                                              goes to its slab.  A bulk free goes on with main
  *   full                     full     take     the spare leaves; an empty sheaf, or itself with room, becomes main, main the spare
  *
  * A sheaf of a capacity that the cache had does not come back: its objects go to their slabs where it leaves, and a new one
- * comes.
+ * becomes main in each of the last four rows.
  *
  * A barn that refuses a sheaf is asked again when as many objects as the sheaf held have gone to slabs.  Until then
- * (slot.refused, of the sheaf that is installed) each free that finds no room flushes one step of a sheaf.
+ * (slot.refused, of the sheaf that came back) each free that finds no room flushes one step of a sheaf.
  */
 #include "sheaf/slot.h"
 
@@ -177,7 +178,7 @@ static enum turn slot_make_room(struct slot_call *call, struct sheaf *full,
     struct sheaf *room = full ? slot_send(call, full) : NULL;
 
     if (room && call->decline && main) {
-        /* Main stays alone, and full: the next free sends it, since the steps of one are bounded. */
+        /* Main stays alone, and full: the next free sends it, since one free goes to few slabs. */
         barn_put_rest(cache, call->node, room, call->nospin);
         return call->bulk ? TURN_ROOM : TURN_SLABS;
     }
