@@ -356,10 +356,10 @@ size_t stook_kmalloc_size(size_t size)
 
 void stook_kmem_nap(unsigned tries)
 {
-    static _Atomic uint32_t nobody;
+    static _Atomic uint32_t unwoken;
     int saved = errno;
 
-    raw_wait(&nobody, 0, (uint64_t)KMALLOC_NAP << (tries < KMALLOC_NAPS ? tries : KMALLOC_NAPS));
+    raw_wait(&unwoken, 0, (uint64_t)KMALLOC_NAP << (tries < KMALLOC_NAPS ? tries : KMALLOC_NAPS));
     errno = saved;
 }
 

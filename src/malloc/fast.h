@@ -33,7 +33,7 @@ typedef int fast_pop(const void *slots, intptr_t rseq_offset, void **object);
 typedef int fast_push(const void *slots, intptr_t rseq_offset, void *object);
 
 /*
- * Each pop and push stores the size of a sheaf, 8 bytes behind the start of a cache line (sheaf/sheaf.h).  A load that
+ * Each pop and push stores the top of a slot, 8 bytes behind the start of a cache line (sheaf/slot.h).  A load that
  * follows waits for that store if the two addresses differ by a multiple of 4 KiB: 0.8 ns a pair, if the linker
  * puts this struct at the start of a page.  So what every call loads lies elsewhere in its line.  Of the slots every
  * eighth lies there: those of 112, 240, 368 bytes and so on.

@@ -414,10 +414,10 @@ int trace_begin(const char *path, uint64_t limit)
 /* Until a writer's thread has ended its record, or ended in the middle of it. */
 static void trace_wait(struct trace_writer *writer)
 {
-    static _Atomic uint32_t nobody;
+    static _Atomic uint32_t unwoken;
 
     while (atomic_load(&writer->busy) != 0 && !trace_ended(writer->thread))
-        raw_wait(&nobody, 0, 100000);
+        raw_wait(&unwoken, 0, 100000);
     atomic_store(&writer->busy, 0);
 }
 
