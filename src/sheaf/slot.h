@@ -54,6 +54,7 @@ struct slot {
     uint16_t fill;        /* objects the last refill brought */
     uint16_t refused; /* objects to go to slabs before a barn, or memory, is asked (slot_free.c) */
     uint8_t wary;     /* refills to come that stay within the capacity */
+    uint8_t swaps;    /* how often main and spare have changed places */
     /* Atomic. */
     _Atomic uint8_t forking; /* of slot_take_all(); written under percpu.lock */
     _Atomic uint8_t lock;    /* locked mode: 1 closed */

@@ -91,6 +91,9 @@ void slot_install(const struct slot_call *call, struct sheaf *sheaf)
             out = slot_real(main);
             main = sheaf;
         }
+        /* The cache has grown: one larger sheaf takes the place of the smaller one, which would never be empty. */
+        if (out && out != sheaf && sheaf->size + out->capacity < sheaf->capacity)
+            sheaf->size += sheaf_take(out, sheaf->object + sheaf->size, out->size);
         if (out && !slot->spare && (out->size == 0 || out->size == out->capacity) &&
             out->capacity == cache_capacity(cache)) {
             slot->spare = out;
@@ -189,7 +192,7 @@ static uint32_t slot_refill(struct slot_call *call, struct sheaf *sheaf, void **
 uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
 {
     struct slot_call call;
-    struct sheaf *main, *spare;
+    struct sheaf *main, *spare, *worn;
     struct slot *slot;
     uint32_t got = 0, more;
 
@@ -209,9 +212,10 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         if (main->size > 0) { /* another CPU by now, or others were here */
             slot_open(slot, main);
         } else if (spare && spare->size > 0) {
-            slot->spare = slot_real(main);
-            slot_open(slot, spare);
-            stat_add(cache, STAT_sheaf_swap, 1);
+            worn = main->capacity < cache_capacity(cache) ? slot_real(main) : NULL;
+            slot_swap(cache, slot, worn ? SHEAF_NONE : main);
+            if (worn) /* the cache has grown: the free that finds no spare makes a larger one */
+                barn_put_empty(cache, call.node, worn, nospin);
         } else {
             slot->spare = NULL;
             slot->refused = 0;

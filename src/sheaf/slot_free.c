@@ -230,9 +230,7 @@ static enum turn slot_free_turn(struct slot_call *call, void **objects, uint32_t
         return slot_trim(call, surplus) ? TURN_ROOM : TURN_SLABS;
     }
     if (spare && spare->size < spare->capacity) {
-        slot->spare = slot_real(main);
-        slot_open(slot, spare);
-        stat_add(cache, STAT_sheaf_swap, 1);
+        slot_swap(cache, slot, main);
         return TURN_ROOM;
     }
     if (n >= cache_capacity(cache) && topology.memories == 1 &&

@@ -39,6 +39,19 @@ static inline struct sheaf *slot_real(struct sheaf *main)
     return main == SHEAF_NONE ? NULL : main;
 }
 
+/* Main and spare of a closed slot change places, and it is opened: closing it is what larger sheaves would spare. */
+static inline void slot_swap(struct stook_cache *cache, struct slot *slot, struct sheaf *main)
+{
+    struct sheaf *spare = slot->spare;
+    bool often = ++slot->swaps == 0;
+
+    slot->spare = slot_real(main);
+    slot_open(slot, spare);
+    stat_add(cache, STAT_sheaf_swap, 1);
+    if (often && (cache->flags & STOOK_CACHE_ADAPTIVE))
+        __atomic_store_n(&cache->policy.verdict, BARN_WANTS_LONGER, __ATOMIC_RELAXED);
+}
+
 /*
  * A sheaf of this call becomes main if main is still as the call found it: empty for an allocation, full for a free.
  * The old main, or the sheaf if it is not needed, becomes the spare, if there is none and it is full or empty.  Else it
