@@ -10,6 +10,7 @@ import sys
 
 import against
 import cases
+import machine
 import runs
 import tables
 
@@ -83,6 +84,7 @@ def command_line():
     parser.add_argument("--settle", type=float, default=0, metavar="SECONDS",
                         help="returned: wait before reading what is resident (0)")
     parser.add_argument("--in-order", action="store_true", help="returned: free in the order of allocation")
+    machine.add_options(parser)
     return parser.parse_args()
 
 
@@ -109,8 +111,10 @@ def run_case(options, case, size, n, libraries):
 
 
 def main():
+    machine.enter_root()
     if len(sys.argv) > 1 and sys.argv[1] in PROGRAMS:
         os.environ["STOOK_BENCH_LIBEXEC"] = runs.WORKERS
+        os.environ["PYTHONPATH"] = os.path.dirname(os.path.realpath(__file__))  # machine.py
         script = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../programs", PROGRAMS[sys.argv[1]])
         os.execv(sys.executable, [sys.executable, script, *sys.argv[2:]])
     options = command_line()
@@ -121,6 +125,8 @@ def main():
     if not chosen:
         print("stook-bench: no such case:", options.case, *(options.cases or ()), file=sys.stderr)
         return 2
+    machine.set_thp(options.thp)
+    machine.say_facts(sys.stderr if options.json else sys.stdout)
     failures = [run_case(options, case, size, n, libraries)
                 for case in chosen for size, n in sizes_and_ns(options, case)]
     return 1 if any(failures) else 0
