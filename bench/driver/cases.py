@@ -106,6 +106,7 @@ ALLOCATORS = (
     Allocator("glibc", "static", "peer", MALLOCS),
     Allocator("glibc", "shared", "peer", ONCE),
     Allocator("mimalloc", "shared", "peer", ONCE),
+    Allocator("rpmalloc2", "shared", "peer", ONCE),
     Allocator("scudo", "shared", "peer", ONCE),
     *(Allocator(name, linked, "peer", MALLOCS if linked == "static" else ONCE)
       for name in ("jemalloc", "tcmalloc", "snmalloc", "mimalloc3", "jemalloc531", "mimalloc23", "rpmalloc", "tcg",

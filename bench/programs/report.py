@@ -85,13 +85,13 @@ def show(row, what, records, server):
     if server:
         columns += [("requests_per_s", "requests/s", 0), ("p50_us", "p50 us", 0), ("p99_us", "p99", 0), ("p999_us", "p99.9", 0)]
     say(f"\n{row}: {what}")
-    say(f"  {'':<12}" + "".join(f"{title:>11}" for _, title, _ in columns))
+    say(f"  {'':<14}" + "".join(f"{title:>11}" for _, title, _ in columns))
     for record in records:
         if "failed" in record:
-            say(f"  {record['allocator']:<12} failed: {record['failed']}")
+            say(f"  {record['allocator']:<14} failed: {record['failed']}")
             continue
         name = record["allocator"] + " *" * record["marked"]
-        say(f"  {name:<12}" + "".join(f"{cell(record[key], digits):>11}" for key, _, digits in columns))
+        say(f"  {name:<14}" + "".join(f"{cell(record[key], digits):>11}" for key, _, digits in columns))
     for record in records:
         for key, found in record.get("against_best", {}).items():
             word = {"even": "within noise"}.get(found["verdict"], found["verdict"])
@@ -150,7 +150,8 @@ def summary(rows, names, compared):
             say(f"  {key:<15} ahead {len(words['ahead'])}, within noise {len(words['even'])}, "
                 f"behind {len(words['behind'])}" + (f": {', '.join(words['behind'])}" if words["behind"] else ""))
     real = {row: taken for row, taken in rows.items() if is_real(row, compared)}
-    keys = [key for key in compared if key in ("cpu_s", "wall_s", "peak_mib", "mean_pss_mib")]
+    keys = [key for key in ("cpu_s", "wall_s", "peak_mib", "mean_pss_mib") if key in compared and any(
+        any(figures[key]) for taken in rows.values() for figures in taken.values())]
     if 0 < len(real) < len(rows):
         league(real, names, keys, "Programs that people use")
     league(rows, names, keys, "All programs")
