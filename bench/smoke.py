@@ -213,6 +213,11 @@ def check_programs(bench):
         if ours:
             check(line["against_best"]["cpu_s"]["allocator"] == "glibc" and
                   line["against_best"]["cpu_s"]["verdict"] == "too few runs", f"programs: {line}")
+    text, _ = run(bench, "programs", "--json", "--quick", "--no-pss", "--allocators", "glibc,stook", "--programs",
+                  "own-document", "--litter", "0.5")
+    faults = {line["allocator"]: line["faults_minor"] for line in map(json.loads, text.splitlines())}
+    check(list(faults) == ["glibc", "stook", "glibc~", "stook~"] and faults["glibc~"] > faults["glibc"] and
+          faults["stook~"] > faults["stook"], f"programs, littered: {text}")
     for case, what in (("programs", ("--programs", "own-mixed", "--repeats", "1")), ("long", ("--case", "drift"))):
         done = subprocess.run([bench, case, *what, "--json", "--allocators", "glibc", "--timeout", "0.05"],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
@@ -434,6 +439,11 @@ def main():
                       "--size", "128", "--n", "40", "--allocators",
                       "stook,stook-malloc,glibc,floor-link")
         check(all(word in text for word in words), f"the table of {case}:\n{text}")
+    littered, _ = records(bench, "kmalloc", "--quick", "--litter", "0.5", "--n", "500", "--size", "64", "--allocators",
+                          "stook,glibc,dpdk")
+    check({line["allocator"] for line in littered} == {"stook", "glibc"}, f"a littered heap: {littered}")
+    refused = subprocess.run([bench, "idle", "--litter", "0.5"], stderr=subprocess.PIPE, text=True)
+    check(refused.returncode == 2 and "no such case" in refused.stderr, "a case that is not littered")
     refused = subprocess.run([bench, "slab_bulk", "--mode", "nonsense"], stderr=subprocess.PIPE,
                              text=True)
     check(refused.returncode == 2 and "there is no nonsense" in refused.stderr, "an unknown mode")

@@ -62,8 +62,9 @@ def enter_root():
     build, source = (os.path.dirname(os.path.dirname(path)) for path in (program, os.path.dirname(os.path.realpath(program))))
     script = "".join(f"mkdir -p {there} && mount --rbind {here} {there} || exit; " for here, there in (
         (shlex.quote(folder), shlex.quote(root + folder)) for folder in ("/proc", "/sys", "/dev", "/tmp", source, build)))
+    inside = 'cd "$0" 2>/dev/null; exec "$@"'  # where the user is, if the root has that folder
     os.execvp("unshare", ["unshare", "-m" if os.getuid() == 0 else "-rm", "sh", "-c", script + 'exec chroot "$@"', "sh",
-                          root, "/usr/bin/python3", program, *sys.argv[1:]])
+                          root, "/bin/sh", "-c", inside, os.getcwd(), "/usr/bin/python3", program, *sys.argv[1:]])
 
 
 def make_memory(state):

@@ -14,6 +14,7 @@ import machine
 import runs
 import tables
 
+LITTERED = ("loop", "slab_bulk", "slub_bulk", "kmalloc")  # kinds of cases for --litter
 PROGRAMS = {"programs": "main.py", "long": "long.py"}  # cases that are scripts of bench/programs, with their own options
 
 
@@ -31,6 +32,12 @@ def number(text):
     if not text.isdecimal() or not 0 < int(text) <= 1 << 40:
         raise argparse.ArgumentTypeError(f"{text}: not a number above zero")
     return int(text)
+
+
+def share(text):
+    if not 0 < float(text) <= 1:
+        raise argparse.ArgumentTypeError(f"{text}: not a share")
+    return float(text)
 
 
 def numbers(text):
@@ -84,6 +91,8 @@ def command_line():
     parser.add_argument("--settle", type=float, default=0, metavar="SECONDS",
                         help="returned: wait before reading what is resident (0)")
     parser.add_argument("--in-order", action="store_true", help="returned: free in the order of allocation")
+    parser.add_argument("--litter", type=share, metavar="SHARE", help="pair, batch, slab_bulk, slub_bulk, kmalloc: in a heap "
+                        "of 100000 more objects, of which this share (0 to 1) was freed at random")
     machine.add_options(parser)
     return parser.parse_args()
 
@@ -121,7 +130,8 @@ def main():
     libraries = against.open_libraries(options.against) if options.against else None
     chosen = [case for case in cases.CASES
               if options.case == "all" or (options.case in (case.name, case.family) and
-                                           runs.listed(options.cases, case.name))]
+                                           runs.listed(options.cases, case.name))
+              and (not options.litter or case.kind in LITTERED)]
     if not chosen:
         print("stook-bench: no such case:", options.case, *(options.cases or ()), file=sys.stderr)
         return 2
