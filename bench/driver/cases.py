@@ -106,8 +106,11 @@ ALLOCATORS = (
     Allocator("glibc", "static", "peer", MALLOCS),
     Allocator("glibc", "shared", "peer", ONCE),
     Allocator("mimalloc", "shared", "peer", ONCE),
+    Allocator("rpmalloc2", "shared", "peer", ONCE),
+    Allocator("scudo", "shared", "peer", ONCE),
     *(Allocator(name, linked, "peer", MALLOCS if linked == "static" else ONCE)
-      for name in ("jemalloc", "tcmalloc", "snmalloc", "mimalloc3", "jemalloc531") for linked in ("static", "shared")),
+      for name in ("jemalloc", "tcmalloc", "snmalloc", "mimalloc3", "jemalloc531", "mimalloc23", "rpmalloc", "tcg",
+                   "hardened") for linked in ("static", "shared")),
 )
 
 # The setting, for the environment, that makes an allocator keep the memory of cases that need it warm.
@@ -117,6 +120,7 @@ KEEPS = {
     "stook-malloc": "STOOK_RESERVE=512M",
     "glibc": "GLIBC_TUNABLES=glibc.malloc.trim_threshold=2147483648",
     "mimalloc": "MIMALLOC_ALLOW_DECOMMIT=0",
+    "mimalloc23": "MIMALLOC_PURGE_DELAY=-1",
     "mimalloc3": "MIMALLOC_PURGE_DELAY=-1",
     "jemalloc": "MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1",
     "jemalloc531": "_RJEM_MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1",

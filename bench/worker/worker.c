@@ -87,6 +87,8 @@ static void worker_parse(struct case_params *params, char *argument)
         params->ms = (unsigned)number;
     else if (!strcmp(argument, "settle"))
         params->settle = number;
+    else if (!strcmp(argument, "litter"))
+        params->litter = number;
     else if (!strcmp(argument, "in_order"))
         params->in_order = (int)number;
     else if (!strcmp(argument, "mode"))
