@@ -13,14 +13,21 @@ static const struct {
     const char *given, *shown;
 } texts[] = {
     {"plain", "plain"},
-    {"M\xc3\xbcller, \xe2\x82\xac, \xf0\x9f\x98\x80", "M\xc3\xbcller, \xe2\x82\xac, \xf0\x9f\x98\x80"},
+    {"M\xc3\xbcller, \xe2\x82\xac, \xf0\x9f\x98\x80",
+     "M\xc3\xbcller, \xe2\x82\xac, \xf0\x9f\x98\x80"},
     {"\x1b[31mred\x7f\n\t", "?[31mred???"},
-    {"\xc2\x9b" "31m", "??31m"},              /* the same escape as one character */
-    {"\xc2\xa0", "\xc2\xa0"},                 /* the first behind those */
-    {"a\xff\xfe" "b\x80", "a??b?"},           /* no UTF-8 */
-    {"cut \xe2\x82", "cut ??"},               /* in the middle of a character */
+    {"\xc2\x9b"
+     "31m",
+     "??31m"},                /* the same escape as one character */
+    {"\xc2\xa0", "\xc2\xa0"}, /* the first behind those */
+    {"a\xff\xfe"
+     "b\x80",
+     "a??b?"},                                             /* no UTF-8 */
+    {"cut \xe2\x82", "cut ??"},                            /* in the middle of a character */
     {"\xc0\xaf\xed\xa0\x80\xf4\x90\x80\x80", "?????????"}, /* too long, half of one, too large */
-    {"\xe2\x80\xae" "txt.exe", "???txt.exe"}, /* to the left from here */
+    {"\xe2\x80\xae"
+     "txt.exe",
+     "???txt.exe"}, /* to the left from here */
     {"\xe2\x81\xa6\xe2\x80\xa8\xe2\x80\x8e", "?????????"},
 };
 
