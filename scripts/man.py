@@ -81,7 +81,7 @@ def parse(comment, code, where):
 
 def entries(text, header):
     """The entries of a header without the library's marks, each with the declarations before it that have no function."""
-    text = re.sub(r"\s*STOOK_(?:(?:NONNULL|SIZED)\([^)]*\)|WARN_UNUSED|MALLOC|NOTHROW)", "", text)
+    text = re.sub(r"\s*STOOK_(?:(?:NONNULL|MALLOC|SIZED)\([^)]*\)|WARN_UNUSED|NOTHROW)", "", text)
     before, at = [], 0
     started = header != "stook"
     while match := COMMENT.search(text, at):

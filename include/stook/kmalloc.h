@@ -48,11 +48,10 @@ STOOK_C_BEGIN
  * locks:   as stook_alloc()
  * cost:    stook_alloc()'s, and a load from a table
  */
-STOOK_API void *stook_kmalloc(size_t size, unsigned flags) STOOK_MALLOC STOOK_SIZED(1);
-STOOK_API void *stook_kmalloc_node(size_t size, unsigned flags, int node) STOOK_MALLOC
-    STOOK_SIZED(1);
-STOOK_API void *stook_kmalloc_at(size_t size, unsigned flags, struct stook_site *site) STOOK_MALLOC
-    STOOK_SIZED(1);
+STOOK_API void *stook_kmalloc(size_t size, unsigned flags) STOOK_MALLOC(1);
+STOOK_API void *stook_kmalloc_node(size_t size, unsigned flags, int node) STOOK_MALLOC(1);
+STOOK_API void *stook_kmalloc_at(size_t size, unsigned flags, struct stook_site *site)
+    STOOK_MALLOC(1);
 static inline size_t stook_array_bytes(size_t n, size_t size)
 {
     size_t bytes;
@@ -62,8 +61,7 @@ static inline size_t stook_array_bytes(size_t n, size_t size)
     }
     return bytes;
 }
-static inline STOOK_MALLOC STOOK_SIZED(1, 2) void *stook_kmalloc_array(size_t n, size_t size,
-                                                                       unsigned flags)
+static inline STOOK_MALLOC(1, 2) void *stook_kmalloc_array(size_t n, size_t size, unsigned flags)
 {
     return stook_kmalloc(stook_array_bytes(n, size), flags);
 }

@@ -37,54 +37,53 @@ static inline unsigned kmem_kmalloc_flags(gfp_t gfp)
            (gfp & KMEM_GFP_ACCOUNT ? STOOK_KMEM_ACCOUNT : 0);
 }
 
-static inline STOOK_MALLOC STOOK_SIZED(1) void *kmalloc(size_t size, gfp_t gfp)
+static inline STOOK_MALLOC(1) void *kmalloc(size_t size, gfp_t gfp)
 {
     if (gfp & KMEM_GFP_ACCOUNT)
         return stook_kmem_alloc(NULL, size, 1, kmem_kmalloc_flags(gfp), NUMA_NO_NODE);
     return (stook_kmalloc)(size, kmem_kmalloc_flags(gfp));
 }
 
-static inline STOOK_MALLOC STOOK_SIZED(1) void *kzalloc(size_t size, gfp_t gfp)
+static inline STOOK_MALLOC(1) void *kzalloc(size_t size, gfp_t gfp)
 {
     return kmalloc(size, gfp | __GFP_ZERO);
 }
 
-static inline STOOK_MALLOC STOOK_SIZED(1, 2) void *kmalloc_array(size_t n, size_t size, gfp_t gfp)
+static inline STOOK_MALLOC(1, 2) void *kmalloc_array(size_t n, size_t size, gfp_t gfp)
 {
     return kmalloc(stook_array_bytes(n, size), gfp);
 }
 
-static inline STOOK_MALLOC STOOK_SIZED(1, 2) void *kcalloc(size_t n, size_t size, gfp_t gfp)
+static inline STOOK_MALLOC(1, 2) void *kcalloc(size_t n, size_t size, gfp_t gfp)
 {
     return kmalloc_array(n, size, gfp | __GFP_ZERO);
 }
 
-static inline STOOK_MALLOC STOOK_SIZED(1) void *kmalloc_node(size_t size, gfp_t gfp, int node)
+static inline STOOK_MALLOC(1) void *kmalloc_node(size_t size, gfp_t gfp, int node)
 {
     return stook_kmem_alloc(NULL, size, 1, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp),
                             node);
 }
 
-static inline STOOK_MALLOC STOOK_SIZED(1) void *kzalloc_node(size_t size, gfp_t gfp, int node)
+static inline STOOK_MALLOC(1) void *kzalloc_node(size_t size, gfp_t gfp, int node)
 {
     return kmalloc_node(size, gfp | __GFP_ZERO, node);
 }
 
-static inline STOOK_MALLOC STOOK_SIZED(1, 2) void *kmalloc_array_node(size_t n, size_t size,
-                                                                      gfp_t gfp, int node)
+static inline STOOK_MALLOC(1, 2) void *kmalloc_array_node(size_t n, size_t size, gfp_t gfp,
+                                                          int node)
 {
     return kmalloc_node(stook_array_bytes(n, size), gfp, node);
 }
 
-static inline STOOK_MALLOC STOOK_SIZED(1, 2) void *kcalloc_node(size_t n, size_t size, gfp_t gfp,
-                                                                int node)
+static inline STOOK_MALLOC(1, 2) void *kcalloc_node(size_t n, size_t size, gfp_t gfp, int node)
 {
     return kmalloc_node(stook_array_bytes(n, size), gfp | __GFP_ZERO, node);
 }
 
 /* From any context, also a signal handler that interrupted this library: it takes no lock that is held.  Sizes up to
  * KMALLOC_MAX_CACHE_SIZE.  Of gfp only __GFP_ZERO and __GFP_ACCOUNT count.  The node is a wish. */
-static inline STOOK_MALLOC STOOK_SIZED(1) void *kmalloc_nolock(size_t size, gfp_t gfp, int node)
+static inline STOOK_MALLOC(1) void *kmalloc_nolock(size_t size, gfp_t gfp, int node)
 {
     unsigned flags = STOOK_SIGNAL_SAFE | (gfp & __GFP_ZERO ? STOOK_ZERO : 0) |
                      (gfp & KMEM_GFP_ACCOUNT ? STOOK_KMEM_ACCOUNT : 0);
@@ -159,48 +158,21 @@ static inline void kfree_sensitive(const void *object)
 }
 
 /* Larger requests are whole pages, contiguous to the program, in kmalloc() as well. */
-static inline STOOK_MALLOC STOOK_SIZED(1) void *kvmalloc(size_t size, gfp_t gfp)
-{
-    return kmalloc(size, gfp);
-}
+#define kvmalloc kmalloc
+#define kvzalloc kzalloc
+#define kvmalloc_array kmalloc_array
+#define kvcalloc kcalloc
+#define kvcalloc_node kcalloc_node
+#define kvmalloc_node kmalloc_node
+#define kvzalloc_node kzalloc_node
+#define kvrealloc_node_align krealloc_node_align
+#define kvrealloc_node krealloc_node
 
-static inline STOOK_MALLOC STOOK_SIZED(1) void *kvzalloc(size_t size, gfp_t gfp)
-{
-    return kzalloc(size, gfp);
-}
-
-static inline STOOK_MALLOC STOOK_SIZED(1, 2) void *kvmalloc_array(size_t n, size_t size, gfp_t gfp)
-{
-    return kmalloc_array(n, size, gfp);
-}
-
-static inline STOOK_MALLOC STOOK_SIZED(1, 2) void *kvcalloc(size_t n, size_t size, gfp_t gfp)
-{
-    return kcalloc(n, size, gfp);
-}
-
-static inline STOOK_MALLOC STOOK_SIZED(1, 2) void *kvcalloc_node(size_t n, size_t size, gfp_t gfp,
-                                                                 int node)
-{
-    return kcalloc_node(n, size, gfp, node);
-}
-
-static inline STOOK_MALLOC STOOK_SIZED(1) void *kvmalloc_node_align(size_t size,
-                                                                    unsigned long align, gfp_t gfp,
-                                                                    int node)
+static inline STOOK_MALLOC(1) void *kvmalloc_node_align(size_t size, unsigned long align, gfp_t gfp,
+                                                        int node)
 {
     return stook_kmem_alloc(NULL, size, align, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp),
                             node);
-}
-
-static inline STOOK_MALLOC STOOK_SIZED(1) void *kvmalloc_node(size_t size, gfp_t gfp, int node)
-{
-    return kmalloc_node(size, gfp, node);
-}
-
-static inline STOOK_MALLOC STOOK_SIZED(1) void *kvzalloc_node(size_t size, gfp_t gfp, int node)
-{
-    return kzalloc_node(size, gfp, node);
 }
 
 #if STOOK_KMEM_LINUX < 0x060c00
@@ -215,18 +187,6 @@ static inline STOOK_SIZED(2) void *kvrealloc(const void *object, size_t size, gf
     return krealloc(object, size, gfp);
 }
 #endif
-
-static inline STOOK_SIZED(2) void *kvrealloc_node_align(const void *object, size_t size,
-                                                        unsigned long align, gfp_t gfp, int node)
-{
-    return krealloc_node_align(object, size, align, gfp, node);
-}
-
-static inline STOOK_SIZED(2) void *kvrealloc_node(const void *object, size_t size, gfp_t gfp,
-                                                  int node)
-{
-    return krealloc_node(object, size, gfp, node);
-}
 
 static inline void kvfree(const void *object)
 {

@@ -75,7 +75,7 @@ static inline void free_pages(unsigned long address, unsigned order)
 }
 
 /* Of a size that is no power of two. */
-static inline STOOK_MALLOC STOOK_SIZED(1) void *alloc_pages_exact(size_t size, gfp_t gfp)
+static inline STOOK_MALLOC(1) void *alloc_pages_exact(size_t size, gfp_t gfp)
 {
     return kvmalloc_node_align(size, (size_t)1 << KMEM_PAGE_SHIFT, gfp, NUMA_NO_NODE);
 }

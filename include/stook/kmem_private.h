@@ -47,7 +47,7 @@ STOOK_API int stook_kmem_buckets_destroy(struct stook_kmem_buckets *buckets);
  * of another node, moves.
  *
  * Of a node that the machine does not have, both take any node's memory, or with STOOK_THISNODE fail.  (Buckets may have a
- * constructor: no STOOK_MALLOC.)
+ * constructor: no STOOK_MALLOC().)
  */
 STOOK_API void *stook_kmem_alloc(struct stook_kmem_buckets *buckets, size_t size, size_t align,
                                  unsigned flags, int node) STOOK_SIZED(2);

@@ -36,7 +36,7 @@ static inline STOOK_SIZED(2) void *kvmemdup(const void *from, size_t size, gfp_t
 }
 
 /* With a NUL behind. */
-static inline STOOK_MALLOC char *kmemdup_nul(const char *from, size_t size, gfp_t gfp)
+static inline STOOK_WARN_UNUSED char *kmemdup_nul(const char *from, size_t size, gfp_t gfp)
 {
     char *copy = from && size < PTRDIFF_MAX ? (char *)kmalloc(size + 1, gfp & ~__GFP_ZERO) : NULL;
 
@@ -47,12 +47,12 @@ static inline STOOK_MALLOC char *kmemdup_nul(const char *from, size_t size, gfp_
     return copy;
 }
 
-static inline STOOK_MALLOC char *kstrdup(const char *from, gfp_t gfp)
+static inline STOOK_WARN_UNUSED char *kstrdup(const char *from, gfp_t gfp)
 {
     return from ? kmemdup_nul(from, strlen(from), gfp) : NULL;
 }
 
-static inline STOOK_MALLOC char *kstrndup(const char *from, size_t most, gfp_t gfp)
+static inline STOOK_WARN_UNUSED char *kstrndup(const char *from, size_t most, gfp_t gfp)
 {
     const char *end = from ? (const char *)memchr(from, 0, most) : NULL;
 
@@ -60,7 +60,7 @@ static inline STOOK_MALLOC char *kstrndup(const char *from, size_t most, gfp_t g
 }
 
 /* Always a copy: nothing here knows what is constant. */
-static inline STOOK_MALLOC const char *kstrdup_const(const char *from, gfp_t gfp)
+static inline STOOK_WARN_UNUSED const char *kstrdup_const(const char *from, gfp_t gfp)
 {
     return kstrdup(from, gfp);
 }
@@ -70,7 +70,7 @@ static inline void kfree_const(const void *object)
     stook_free_any((void *)(uintptr_t)object);
 }
 
-static inline STOOK_MALLOC __attribute__((format(printf, 2, 0))) char *kvasprintf(
+static inline STOOK_WARN_UNUSED __attribute__((format(printf, 2, 0))) char *kvasprintf(
     gfp_t gfp, const char *format, va_list list)
 {
     va_list again;
@@ -88,15 +88,14 @@ static inline STOOK_MALLOC __attribute__((format(printf, 2, 0))) char *kvasprint
 }
 
 /* Always of its own. */
-static inline STOOK_MALLOC __attribute__((format(printf, 2, 0))) const char *kvasprintf_const(
+static inline STOOK_WARN_UNUSED __attribute__((format(printf, 2, 0))) const char *kvasprintf_const(
     gfp_t gfp, const char *format, va_list list)
 {
     return kvasprintf(gfp, format, list);
 }
 
-static inline STOOK_MALLOC __attribute__((format(printf, 2, 3))) char *kasprintf(gfp_t gfp,
-                                                                                 const char *format,
-                                                                                 ...)
+static inline STOOK_WARN_UNUSED __attribute__((format(printf, 2, 3))) char *kasprintf(
+    gfp_t gfp, const char *format, ...)
 {
     va_list list;
     char *text;

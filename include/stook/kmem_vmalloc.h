@@ -12,25 +12,24 @@
 
 STOOK_C_BEGIN
 
-static inline STOOK_MALLOC STOOK_SIZED(1) void *__vmalloc_node(size_t size, unsigned long align,
-                                                               gfp_t gfp, int node,
-                                                               const void *caller)
+static inline STOOK_MALLOC(1) void *__vmalloc_node(size_t size, unsigned long align, gfp_t gfp,
+                                                   int node, const void *caller)
 {
     (void)caller;
     return kvmalloc_node_align(size, align > 4096 ? align : 4096, gfp, node);
 }
 
-static inline STOOK_MALLOC STOOK_SIZED(1) void *__vmalloc(size_t size, gfp_t gfp)
+static inline STOOK_MALLOC(1) void *__vmalloc(size_t size, gfp_t gfp)
 {
     return __vmalloc_node(size, 1, gfp, NUMA_NO_NODE, NULL);
 }
 
-static inline STOOK_MALLOC STOOK_SIZED(1) void *vmalloc(size_t size)
+static inline STOOK_MALLOC(1) void *vmalloc(size_t size)
 {
     return __vmalloc(size, GFP_KERNEL);
 }
 
-static inline STOOK_MALLOC STOOK_SIZED(1) void *vzalloc(size_t size)
+static inline STOOK_MALLOC(1) void *vzalloc(size_t size)
 {
     return __vmalloc(size, GFP_KERNEL | __GFP_ZERO);
 }

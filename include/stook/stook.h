@@ -94,13 +94,13 @@ STOOK_C_BEGIN
 #define STOOK_WARN_UNUSED __attribute__((warn_unused_result))
 /*
  * Of calls that take a size, by the numbers of its arguments: compilers and _FORTIFY_SOURCE know what is behind the
- * pointer, as of malloc().  STOOK_MALLOC: no other pointer leads there, and nothing there is a pointer to an object.  That
+ * pointer, as of malloc().  STOOK_MALLOC(): no other pointer leads there, and nothing there is a pointer to an object.  That
  * is not so of a cache with a constructor.  No deallocator is named: GCC ignores that on inline functions, and would
  * warn where free() is this library's.
  */
 #define STOOK_SIZED(...)                                                                           \
     __attribute__((alloc_size(__VA_ARGS__), assume_aligned(8), warn_unused_result))
-#define STOOK_MALLOC __attribute__((malloc, warn_unused_result))
+#define STOOK_MALLOC(...) STOOK_SIZED(__VA_ARGS__) __attribute__((malloc))
 /* For C++: a call behind which nothing is left to do needs no frame.  Callbacks must not throw through the library. */
 #define STOOK_NOTHROW __attribute__((nothrow))
 #else
@@ -108,7 +108,7 @@ STOOK_C_BEGIN
 #define STOOK_NONNULL(...)
 #define STOOK_WARN_UNUSED
 #define STOOK_SIZED(...)
-#define STOOK_MALLOC
+#define STOOK_MALLOC(...)
 #define STOOK_NOTHROW
 #endif
 
