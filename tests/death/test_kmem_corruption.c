@@ -225,6 +225,7 @@ DEATH(large_twice, 0)
 /* The same of whole pages, in place and moved; what an overrun further behind does to their mark is seen, too. */
 DEATH(large_zone, 0)
 {
+    volatile size_t asked = 12000; /* of which compilers see the end */
     uint8_t *p = kzalloc(20000, GFP_KERNEL);
 
     MUST(ksize(p) == 20000);
@@ -240,7 +241,7 @@ DEATH(large_zone, 0)
     p = krealloc(p, 5000000, GFP_KERNEL);
     MUST(ksize(p) == 5000000);
     kfree(p);
-    p = kmalloc(12000, GFP_KERNEL);
+    p = kmalloc(asked, GFP_KERNEL);
     memset(p + 12000, 0x41, 288);
     kfree(p);
 }

@@ -86,7 +86,7 @@ static void clean_pages(void)
 int main(int argc, char **argv)
 {
     const char *fault = argc > 1 ? argv[1] : "";
-    char *parcel;
+    char *volatile parcel; /* cleared where it lies */
 
     parcels = stook_cache_create("parcels", 40, NULL);
     clean();

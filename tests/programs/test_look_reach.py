@@ -77,7 +77,7 @@ with open(f"/proc/{others[0].pid}/maps", encoding="utf-8") as file:
     assert stripped in file.read()
 for process in others:
     found = caches(process.pid)
-    for name in ("widgets", "gadgets \"1\"", "tiny"):
+    for name in ("widgets", "gadgets \"é€\"", "tiny"):
         for key in ("active_objects", "object_size", "stride", "objects_per_slab"):
             assert found[name][key] == expected[name][key], (process.args, name, key)
 

@@ -4,6 +4,7 @@
  */
 #include "stook/look/report.h"
 
+#include "stook/command.h"
 #include "stook/look/look_show.h"
 
 #include <stdlib.h>
@@ -49,12 +50,11 @@ void report_text(FILE *to, const char *text)
     static const char *const name[256] = {
         ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;"};
 
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (name[c])
-            fputs(name[c], to);
-        else
-            fputc(c < ' ' || c == 0x7f ? '?' : c, to);
+    while (*text) {
+        const char *escaped = name[(unsigned char)*text];
+        if (escaped)
+            fputs(escaped, to);
+        text += escaped ? 1 : output_character(to, text);
     }
 }
 
