@@ -25,10 +25,6 @@ bool elf_address(const struct elf_file *file, uint64_t offset, uint64_t *address
 /* The function that holds the address, and how far from its start; NULL: none is known. */
 const char *elf_function(struct elf_file *file, uint64_t address, uint64_t *offset);
 
-/* The readable form of a name of Rust's mangling, in RUST_TEXT bytes; false: it is none. */
-enum { RUST_TEXT = 4096 };
-bool rust_demangle(const char *name, char *text);
-
 /* NULL where there is no libdw, or it finds nothing. */
 struct dwarf_file;
 struct dwarf_file *dwarf_open(const char *path);

@@ -18,16 +18,14 @@ struct resolve_module {
     const char *path;
 };
 
-/* Readable names of Rust, and of C++ where its library is on this machine. */
+/* Readable names of C++, where its library is on this machine. */
 static const char *resolve_demangle(struct profile *profile, const char *name)
 {
     static char *(*demangle)(const char *, char *, size_t *, int *);
     static bool asked;
     const char *kept = name;
-    char *readable, rust[RUST_TEXT];
+    char *readable;
 
-    if (rust_demangle(name, rust))
-        return profile_keep(profile, rust);
     if (strncmp(name, "_Z", 2) != 0)
         return name;
     if (!asked) {
