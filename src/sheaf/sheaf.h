@@ -72,7 +72,7 @@ extern struct stook_cache *sheaf_cache[SHEAF_CLASSES] __attribute__((visibility(
 
 /*
  * An empty sheaf with memory near `node`, or NULL; errno is kept.  It has room for `room` objects, as many as its capacity or
- * more: what is behind the capacity is its owner's to use.
+ * more: the places behind the capacity are its owner's to use.
  */
 struct sheaf *sheaf_alloc(unsigned capacity, unsigned room, unsigned node, bool nospin);
 /* Objects it has room for. */
