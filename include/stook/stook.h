@@ -628,7 +628,7 @@ STOOK_API unsigned stook_cache_capacity(const struct stook_cache *cache) STOOK_N
  * The sum has the objects in full sheaves.  It has the bytes that each barn was granted in advance, at most
  * 64 KiB a barn.  It has the bytes that the sheaves of adaptive caches can hold beyond their first capacity.
  * The sum is never more than the budget.  It has no other sheaves of CPUs, which hold at most two capacities
- * and a refill for each CPU and cache, and no free objects in slabs.
+ * for each CPU and cache, and no free objects in slabs.
  *
  * context: any
  * locks:   none

@@ -100,7 +100,7 @@ static struct sheaf *prefilled_find(struct stook_cache *cache, unsigned node, bo
     if (!sheaf)
         sheaf = barn_get_full(cache, node, &none, nospin);
     if (!sheaf)
-        sheaf = barn_make_empty(cache, node, nospin);
+        sheaf = barn_get_empty(cache, node, nospin);
     if (sheaf)
         stat_add(cache, STAT_alloc_fastpath, sheaf->size);
     return sheaf;

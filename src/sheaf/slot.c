@@ -10,14 +10,6 @@
 
 #include "sheaf/slot_sections.h"
 
-enum {
-#ifdef __x86_64__
-    SLOT_CLOSE_IS_FENCE = 1, /* a locked instruction orders all loads and stores */
-#else
-    SLOT_CLOSE_IS_FENCE = 0,
-#endif
-};
-
 const struct sheaf sheaf_none = {0};
 
 /* Locked mode: a slot by its lock word, and its main sheaf. */
@@ -137,9 +129,11 @@ static struct sheaf *slot_close_on(unsigned cpu, struct slot *slot)
         held = slot_lock(slot);
     else if (rseq_close(slot, percpu.rseq_offset, (int)cpu, SLOT_CLOSED, &begin) == RSEQ_DONE)
         held = slot_measure(slot, slot_main(begin));
-    /* Full: either percpu_change_use() comes before this look, or its caller finds the slot closed. */
-    if (held && !SLOT_CLOSE_IS_FENCE)
+        /* Full: either percpu_change_use() comes before this look, or its caller finds the slot closed. */
+#ifndef __x86_64__ /* where a locked instruction closes, which orders all loads and stores */
+    if (held)
         atomic_thread_fence(memory_order_seq_cst);
+#endif
     if (held && percpu_use_of(cpu) != PERCPU_USED) { /* left meanwhile */
         slot_open(slot, held);
         return NULL;

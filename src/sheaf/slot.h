@@ -28,12 +28,10 @@
  * travels to the barn and a full (empty) one comes back, fetched before the slot is closed.  With
  * two sheaves, put-then-get at a boundary does not bounce.
  *
- * A sheaf's capacity never changes.  The spare sheaf is full or empty.  Main holds more than its capacity only from a
- * refill on that was larger, until that is used up or goes back.
+ * A sheaf's capacity never changes, and no sheaf holds more.  The spare sheaf is full or empty.
  *
  * The sheaves' own capacities bound the objects that a CPU holds of a cache, not a budget: main and spare
- * hold a capacity each.  One of them may hold a refill instead, 64 KiB or 510 objects, if that is more (32 KiB
- * of malloc's classes).  There is less than one remote sheaf for every other node with memory.
+ * hold a capacity each.  There is less than one remote sheaf for every other node with memory.
  */
 #ifndef STOOK_SHEAF_SLOT_H
 #define STOOK_SHEAF_SLOT_H
@@ -51,9 +49,7 @@ struct slot {
     struct sheaf *spare;  /* NULL, or a sheaf that is full or empty */
     struct sheaf *held;   /* rseq: main while taken (fork); locked: main, NULL for none */
     struct sheaf *remote; /* one a node: objects of other homes */
-    uint16_t fill;        /* objects the last refill brought */
     uint16_t refused; /* objects to go to slabs before a barn, or memory, is asked (slot_free.c) */
-    uint8_t wary;     /* refills to come that stay within the capacity */
     uint8_t swaps;    /* how often main and spare have changed places */
     /* Atomic. */
     _Atomic uint8_t forking; /* of slot_take_all(); written under percpu.lock */
@@ -88,8 +84,8 @@ static inline void slot_tick(int cpu, bool nospin)
     if (every == 0 || cpu < 0)
         return;
     first = percpu_slot_at(cpu, 0);
-    n = (uint16_t)(__atomic_load_n(&first->fill, __ATOMIC_RELAXED) + 1);
-    __atomic_store_n(&first->fill, n, __ATOMIC_RELAXED); /* racy: one more or less */
+    n = (uint16_t)(__atomic_load_n(&first->refused, __ATOMIC_RELAXED) + 1);
+    __atomic_store_n(&first->refused, n, __ATOMIC_RELAXED); /* racy: one more or less */
     if (__builtin_expect((n & (every - 1)) == 0, 0) && !nospin)
         context_self()->due |= CONTEXT_DUE_SCAN;
 }

@@ -36,8 +36,8 @@ SECTION enum rseq_result rseq_pop_bulk(const void *slots, intptr_t rseq, void **
 }
 
 /*
- * push bulk:  arm; cpu; slot; k = min(have, end - top); leave unless end is above top (a sheaf may hold more than
- *             its capacity); copy k pointers to top, and leave if one of them could be NULL; top += k  <- commits
+ * push bulk:  arm; cpu; slot; k = min(have, end - top); leave unless end is above top;
+ *             copy k pointers to top, and leave if one of them could be NULL; top += k  <- commits
  *
  * have is not 0.  Registers are shared as in pop bulk.
  */

@@ -18,10 +18,10 @@ struct slot_call {
     uintptr_t offset; /* of the slot */
     unsigned node;    /* of this CPU */
     bool frees, nospin;
-    bool decline;           /* the barns take no sheaf, so this CPU keeps one, not two */
-    bool bulk;              /* a free of several objects: it flushes whole sheaves */
-    uint16_t fill, refused; /* of the slot, when a sheaf comes into it (slot_install()) */
-    uint64_t touches;       /* of slabs, when the thread last said how often it came down to them */
+    bool decline;     /* the barns take no sheaf, so this CPU keeps one, not two */
+    bool bulk;        /* a free of several objects: it flushes whole sheaves */
+    uint16_t refused; /* of the slot, when a sheaf comes into it (slot_install()) */
+    uint64_t touches; /* of slabs, when the thread last said how often it came down to them */
 };
 
 static inline struct slot_call slot_begin(struct stook_cache *cache, bool frees, bool nospin)

@@ -216,12 +216,7 @@ TEST(prefilled_stays)
 /* Bytes of objects in slots may be as many as slot.h says, and no more. */
 static size_t slots_most(void)
 {
-    size_t stride = cache->layout.stride, capacity = cache_capacity(cache);
-    size_t fill = (64u << 10) / stride;
-
-    if (fill > 510)
-        fill = 510;
-    return (capacity + (fill > capacity ? fill : capacity)) * stride;
+    return 2 * (size_t)cache_capacity(cache) * cache->layout.stride;
 }
 
 TEST(bound_of_a_cache)
