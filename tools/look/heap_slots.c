@@ -232,7 +232,7 @@ void heap_load_sheaves(struct heap *heap)
 bool heap_is_main(struct heap *heap, uint64_t sheaf)
 {
     heap_load_sheaves(heap);
-    return heap->own->rseq && heap->own->mains > 0 &&
+    return heap->own->mains > 0 &&
            bsearch(&sheaf, heap->own->main, heap->own->mains, sizeof(sheaf), target_by_number);
 }
 
