@@ -3,7 +3,7 @@
  * slot.h - one CPU's part of one cache: the main and the spare sheaf, behind restartable sections.
  *
  * Pops and pushes work on the main sheaf (stook/sections.h; several at once, close and defer:
- * sheaf/slot_sections.h; in locked mode behind a lock word: sheaf/slot.c).  The rest are plain:
+ * sheaf/slot_sections.h; so are those of locked mode).  The rest are plain:
  *
  *   open:   top, then end, then begin, each store-release; from any CPU; only by the thread that closed the slot
  *   take:   begin: b -> closed by cmpxchg from any CPU; end = NULL; percpu_fence(cpu); only now read top and the sheaf
@@ -18,8 +18,7 @@
  * closes the slot, sees room, and opens it.
  *
  * In rseq mode a thread that is not registered has CPU number -1 or -2 and never closes a slot.  In
- * locked mode each slot has a lock word that is only ever tried, and its sheaf in `held`.  The words of the sections
- * stay NULL there, so that the inlined fast path falls into the slow path by itself.
+ * locked mode each call takes the slot as a thread of another CPU does, and no section ever reads it.
  *
  * While a slot is closed only pointers move: no lock, no system call, no callback, and no memory
  * that could fault but the sheaves themselves.  A thread that meets a closed slot never waits.
@@ -47,13 +46,12 @@ struct slot {
     /* The thread that closed the slot; read racily for reports. */
     struct sheaf *rcu; /* 24; NULL or objects freed under readers; sections on this CPU add to it */
     struct sheaf *spare;  /* NULL, or a sheaf that is full or empty */
-    struct sheaf *held;   /* rseq: main while taken (fork); locked: main, NULL for none */
+    struct sheaf *held;   /* main while taken (fork), else NULL */
     struct sheaf *remote; /* one a node: objects of other homes */
     uint16_t refused; /* objects to go to slabs before a barn, or memory, is asked (slot_free.c) */
     uint8_t swaps;    /* how often main and spare have changed places */
     /* Atomic. */
     _Atomic uint8_t forking; /* of slot_take_all(); written under percpu.lock */
-    _Atomic uint8_t lock;    /* locked mode: 1 closed */
 };
 _Static_assert(offsetof(struct slot, begin) == 0, "known to the sections");
 _Static_assert(offsetof(struct slot, top) == 8, "known to the sections");

@@ -163,21 +163,20 @@ __attribute__((cold, no_sanitize("thread"))) void slot_count_cpu(const struct st
                                                                  struct slot_counts *counts)
 {
     struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
-    struct sheaf *held, *spare, *remote;
+    struct sheaf *spare, *remote;
     void **begin, **top;
 
     if (!slot)
         return;
     begin = atomic_load_explicit(&slot->begin, memory_order_acquire);
     top = atomic_load_explicit(&slot->top, memory_order_relaxed);
-    held = percpu.rseq ? NULL : slot_real(__atomic_load_n(&slot->held, __ATOMIC_ACQUIRE));
     if (begin == SLOT_CLOSED)
         return;
     spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
     remote = __atomic_load_n(&slot->remote, __ATOMIC_RELAXED);
-    (void)slot_count_objects(top > begin ? (uint64_t)(top - begin) : slot_size(held), counts);
+    (void)slot_count_objects(top > begin ? (uint64_t)(top - begin) : 0, counts);
     (void)slot_count_objects(slot_size(spare), counts);
-    counts->sheaves += (begin || held) + (spare != NULL) + (remote != NULL);
+    counts->sheaves += (begin != NULL) + (spare != NULL) + (remote != NULL);
     /* One a node at most: the chain may be another one by now. */
     for (unsigned i = 0; remote && i < topology.nodes; i++) {
         counts->remote += slot_count_objects(slot_size(remote), counts);
@@ -262,7 +261,7 @@ static unsigned slot_renew(struct slot *slot)
 {
     (void)slot_open_taken(slot);
     /* Without a write to those that are open: each page that a child writes to is copied. */
-    if (percpu.rseq ? slot->begin == SLOT_CLOSED : slot->lock != 0) {
+    if (slot->begin == SLOT_CLOSED) {
         slot->spare = slot->remote = slot->rcu = NULL;
         slot->refused = 0;
         slot_open(slot, SHEAF_NONE);

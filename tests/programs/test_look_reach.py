@@ -94,9 +94,9 @@ for process in (usual, *others):
     assert listed[process.pid]["active_objects"] > 15000 and listed[process.pid]["mode"] in ("rseq", "locked")
     assert listed[process.pid]["mode_why"]
 table = stook("list").splitlines()
-assert table[0].split() == "PID NAME RESIDENT ON STOOK IN USE CACHED OBJECTS CACHES MODE VERSION".split()
+assert table[0].split() == "PID NAME RESIDENT ON STOOK IN USE CACHED OBJECTS CACHES VERSION MODE".split()
 row = next(line for line in table if line.split()[0] == str(usual.pid))
-assert re.fullmatch(r" *\d+ prog_seen( +\d[\d.]*[KMG]?){4} +\d+ +\d+  (rseq|locked) +\d+\.\d+\.\d+", row), row
+assert re.fullmatch(r" *\d+ prog_seen( +\d[\d.]*[KMG]?){4} +\d+ +\d+  \d+\.\d+\.\d+ +(rseq|locked): \w.+", row), row
 
 # ---- a container: by the host's number from outside, by its own from inside -----------------------------
 inside = ["unshare", "--pid", "--fork", "--mount-proc"]

@@ -333,8 +333,8 @@ static void check_slot(struct stook_cache *cache, struct slot *slot, unsigned cp
 {
     struct sheaf *main = slot_look(slot);
 
-    CHECK(atomic_load(&slot->begin) != SLOT_CLOSED && atomic_load(&slot->lock) == 0,
-          "the slot of cache %s on CPU %u is closed", cache ? cache->name : "(none)", cpu);
+    CHECK(atomic_load(&slot->begin) != SLOT_CLOSED, "the slot of cache %s on CPU %u is closed",
+          cache ? cache->name : "(none)", cpu);
     if (main == SHEAF_NONE)
         main = NULL;
     CHECK(cache || (!main && !slot->spare && !slot->rcu && !slot->remote),

@@ -91,9 +91,10 @@ static void html_head(const struct heap *heap, FILE *to)
     fprintf(to, " (%d): memory on Stook</title>\n<style>\n%s</style></head><body>\n<h1>",
             heap->target->pid, html_style);
     report_text(to, heap->target->name);
-    fprintf(to, "</h1>\n<p class=\"soft\">%sprocess %d, Stook %s, mode %s",
+    fprintf(to, "</h1>\n<p class=\"soft\">%sprocess %d, Stook %s, mode %s: ",
             heap->target->live ? "" : "core file of ", heap->target->pid, heap->version,
             heap->mode);
+    report_text(to, heap->why);
     if (resident)
         fprintf(to, "; resident in all %s", report_bytes(resident, text));
     if (heap->torn)
