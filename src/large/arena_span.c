@@ -255,7 +255,7 @@ static bool arena_span_put(void *span, size_t blocks, enum arena_span_put as)
         zone->purged += blocks << BLOCK_SHIFT;
     if (as == ARENA_SPAN_GIVEN)
         zone->owed_pages += blocks * BLOCK_PAGES;
-    zone_trim(zone);
+    zone_trim(zone, blocks * BLOCK_PAGES);
     lock_drop(&zone->lock, LOCK_ARENA);
     return true;
 }
