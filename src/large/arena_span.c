@@ -195,6 +195,7 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
         return NULL;
     }
     dirty = arena_span_take(zone, (uint32_t)at, n);
+    zone_purge_more(zone, blocks * BLOCK_PAGES); /* warm pages in pieces, which no span can use */
     lock_drop(&zone->lock, LOCK_ARENA);
     arena_span_unadvise_huge((uint32_t)at, n);
     if (zeroed)

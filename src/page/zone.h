@@ -49,23 +49,24 @@ struct zone {
     /* Free blocks with dirty pages, by `huge`: those without clean ones, last freed first; then the others. */
     struct list warm[ZONE_KINDS];
     struct block *begun; /* its pages go back, call by call; NULL: the limit was reached since */
-    uint32_t first, end;          /* its blocks lie in [first, end), others' may be among them */
-    uint32_t mapped[ZONE_TAILS];  /* blocks taken from the window */
-    uint32_t opened;              /* of these, ever used */
-    bool unbound;                 /* some of these may come from any node (arena_bind_new()) */
+    uint32_t first, end; /* its blocks lie in [first, end), others' may be among them */
+    uint32_t mapped[ZONE_TAILS]; /* blocks taken from the window */
+    uint32_t opened;             /* of these, ever used */
+    bool unbound;                /* some of these may come from any node (arena_bind_new()) */
     struct zone_tail tail[ZONE_TAILS];
-    struct zone_bits *map;         /* of all blocks of the window */
-    uint32_t meta_parts;           /* runs of bits of metadata: each is a mapping */
-    uint32_t clean;                /* free blocks that are mapped and have no dirty page */
-    uint32_t clean_left;           /* of these, so many the last search left */
-    size_t warm_pages;             /* dirty pages of all its blocks */
-    size_t reserve_pages;          /* the limit may rise to this, or to a share of what is in use */
-    size_t limit_pages;            /* warm pages kept (zone_warm.c) */
-    size_t owed_pages;             /* given back, and not missed since */
-    size_t turn_pages;             /* taken in this turn … */
-    size_t idle_pages;             /* … in which there were never fewer warm pages than this */
+    struct zone_bits *map; /* of all blocks of the window */
+    uint32_t meta_parts;   /* runs of bits of metadata: each is a mapping */
+    uint32_t clean;        /* free blocks that are mapped and have no dirty page */
+    uint32_t clean_left;   /* of these, so many the last search left */
+    size_t warm_pages;     /* dirty pages of all its blocks */
+    size_t reserve_pages;  /* the limit may rise to this, or to a share of what is in use */
+    size_t limit_pages;    /* warm pages kept (zone_warm.c) */
+    size_t owed_pages;     /* given back, and not missed since */
+    size_t turn_pages;     /* taken in this turn … */
+    size_t idle_pages;     /* … in which there were never fewer warm pages than this */
     size_t crest_pages, crest_before; /* the most in use in this turn and the last one */
-    size_t used_pages;                /* read without the lock by arena_used(): zone_set_used() */
+    bool refused;      /* a limit refused growth: warm memory is address space that others lack */
+    size_t used_pages; /* read without the lock by arena_used(): zone_set_used() */
     size_t peak_pages;
     _Atomic uint32_t purging; /* threads giving pages back without the lock; changed under it */
     bool awaited;             /* a fork sleeps until there are none … */

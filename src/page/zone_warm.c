@@ -2,14 +2,15 @@
 /*
  * zone_warm.c - how much free memory stays resident, and what of it goes back.
  *
- * A zone keeps warm pages up to a limit that it learns.  The limit begins low.  Pages that go back to the
- * kernel are owed: if the program needs as many again, the limit rises by half of them, or by all if it is a large program.  So pages do not go
- * back and come again a moment later, over and over, however many they are.  A turn of the program's pages
- * during which some warm pages were never needed lowers it.  So a program that only frees ends with little, one
- * that breathes keeps what it needs, and one that has become smaller does not keep what it needed once.
+ * A zone keeps warm pages up to a limit that it learns.  The limit begins low.  Pages that go back to the kernel are
+ * owed.  If the program needs as many again, the limit rises by half of them, or by all if more than the reserve was in
+ * use.  So pages do not go back and come again a moment later, over and over, however many they are.  A turn of the
+ * program's pages during which some warm pages were never needed lowers the limit, and so does a second in which none
+ * was taken (reserve/idle.c).  So a program that only frees ends with little, one that breathes keeps what it needs, and
+ * one that has become smaller does not keep what it needed once.
  *
- * What goes back is paid by the calls that free pages, in small steps: a free makes ZONE_RUNS system calls for them at
- * most.  Once a free has begun, all go on until the limit is reached.
+ * Calls that free pages give back in small steps: at most ZONE_RUNS system calls each.  Once the limit is exceeded by an
+ * eighth, these go on until it is reached.
  */
 #include "base/raw.h"
 #include "os/os.h"
@@ -19,9 +20,9 @@
 
 enum {
     ZONE_LIMIT_MIN = (2 << 20) / PAGE_SIZE, /* pages: where the limit begins */
-    ZONE_CREST_SHARE = 16, /* warm pages and those in use exceed the most in use by one in so many */
-    ZONE_SLACK = (1 << 20) / PAGE_SIZE, /* pages, beside an eighth, before any go back */
-    ZONE_RISE = 2, /* one of so many missed pages raises the limit of a small program */
+    ZONE_CREST_SHARE = 16,                  /* one of so many in use may be warm beyond the crest */
+    ZONE_SLACK = (1 << 20) / PAGE_SIZE,     /* pages, beside an eighth, before any go back */
+    ZONE_RISE = 2,                          /* one of so many missed pages raises a low limit */
     ZONE_TURN =
         (8 << 20) / PAGE_SIZE, /* pages taken, beside twice those that are there, are a turn */
     ZONE_HOLLOW = 8,           /* log2 of the free pages for which a block loses its huge page */
@@ -45,18 +46,6 @@ static size_t zone_crest(const struct zone *zone)
 static bool zone_learns(const struct zone *zone)
 {
     return zone_all.learns && zone->reserve_pages > 0;
-}
-
-/* It had more in use than may be warm in any case: what is in use bounds the limit then. */
-static bool zone_is_large(const struct zone *zone)
-{
-    return zone_learns(zone) && zone_crest(zone) > zone->reserve_pages;
-}
-
-/* The most that the limit may learn. */
-static size_t zone_most(const struct zone *zone)
-{
-    return zone_is_large(zone) ? zone_crest(zone) : zone->reserve_pages;
 }
 
 /* Of what the limit has learned, what holds while so much is in use: as much as the program had a moment ago. */
@@ -84,8 +73,9 @@ void zone_set_reserve(struct zone *zone, size_t pages)
 /* Pages came from the OS.  What was given back before, and is missed now, raises the limit. */
 static void zone_miss(struct zone *zone, size_t pages)
 {
-    size_t most = zone_most(zone), owed = zone->owed_pages;
-    size_t rise = zone_is_large(zone) ? 1 : ZONE_RISE;
+    size_t crest = zone_crest(zone), owed = zone->owed_pages;
+    bool large = zone_learns(zone) && crest > zone->reserve_pages && !zone->refused;
+    size_t rise = large ? 1 : ZONE_RISE, most = large ? crest : zone->reserve_pages;
 
     zone->missed += pages * PAGE_SIZE;
     zone->owed_pages -= pages < owed ? pages : owed;
@@ -255,10 +245,13 @@ bool zone_is_awaited(const struct zone *zone)
 void zone_purge_more(struct zone *zone, size_t pages)
 {
     size_t limit = zone_limit(zone, zone->used_pages);
-    size_t slack = limit / 8 + (limit / 2 < ZONE_SLACK ? limit / 2 : ZONE_SLACK);
+    size_t eighth = limit / 8 < 4 * ZONE_SLACK ? limit / 8 : 4 * ZONE_SLACK;
+    size_t slack = eighth + (limit / 2 < ZONE_SLACK ? limit / 2 : ZONE_SLACK);
 
     if (zone->warm_pages <= limit)
         zone->begun = NULL;
+    if (zone_all.learns && zone->warm_pages > (size_t)2 * ZONE_LIMIT_MIN)
+        context_self()->due |= CONTEXT_DUE_WARM;
     if (zone->warm_pages > (zone->begun ? limit : limit + slack))
         zone->owed_pages +=
             zone_purge(zone, limit, ZONE_RUNS, pages < ZONE_STEP / 2 ? ZONE_STEP : 2 * pages);

@@ -5,6 +5,7 @@
  */
 /* wrap: raw_call6 */
 #define MUST_FAILS abort()
+#include "cache/alloc.h"
 #include "large/arena_span.h"
 #include "page/arena.h"
 
@@ -16,9 +17,11 @@
 
 #include <stook/stook.h>
 
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 enum {
     RUN = 64,
@@ -200,6 +203,43 @@ WARM(breathes_deeply)
     }
     MUST(now().purged == learned.purged && now().committed == learned.committed);
     MUST(pages_of(now().purged) <= 2 * BREATH * RUN);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* What was learned is forgotten once no page was taken for a second: the next calls give back step by step. */
+WARM(idle_goes_back)
+{
+    enum { BREATH = 120 * MIB_RUNS, BREATHS = 4, CALLS = 400 };
+    struct stook_cache *cache = stook_cache_create("idle", 64, NULL);
+    struct timespec second = {1, 200000000};
+    static void *object[CALLS];
+    unsigned most = 0;
+
+    if (getauxval(AT_SYSINFO_EHDR) == 0) /* an emulator, without a vDSO */
+        return 0;
+    MUST(cache);
+    for (int breath = 0; breath < BREATHS; breath++) {
+        take(0, BREATH);
+        MUST((object[breath] = alloc_slow(cache, 0)));
+        put(0, BREATH);
+    }
+    MUST(pages_of(now().warm) >= 100 * MIB);
+    nanosleep(&second, NULL);
+    for (int i = BREATHS; i < CALLS; i++) {
+        unsigned before = releases;
+        MUST((object[i] = alloc_slow(cache, 0)));
+        most = releases - before > most ? releases - before : most;
+    }
+    MUST(most > 0 && most <= 2 * 4);
+    MUST(pages_of(now().warm) <= 5 * MIB && pages_of(now().limit) <= 5 * MIB); /* of two zones */
+    for (int breath = 0; breath < 2; breath++) {
+        take(0, BREATH);
+        put(0, BREATH);
+    }
+    MUST(pages_of(now().warm) >= 100 * MIB); /* learned again */
+    for (int i = 0; i < CALLS; i++)
+        stook_free(cache, object[i]);
     check_all(NULL, 0);
     return 0;
 }
