@@ -195,7 +195,8 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
         return NULL;
     }
     dirty = arena_span_take(zone, (uint32_t)at, n);
-    zone_purge_more(zone, blocks * BLOCK_PAGES); /* warm pages in pieces, which no span can use */
+    if (zone->limit_pages > zone_limit(zone, zone->used_pages)) /* in pieces that no span can use */
+        zone_purge_more(zone, blocks * BLOCK_PAGES);
     lock_drop(&zone->lock, LOCK_ARENA);
     arena_span_unadvise_huge((uint32_t)at, n);
     if (zeroed)
