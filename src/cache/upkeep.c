@@ -23,7 +23,8 @@ void upkeep_do(const struct stook_cache *cache)
         return;
     context_self()->due &= ~due;
     context_enter();
-    (void)hooks.due(HOOKS_DUE_UPKEEP, NULL, due);
+    if (due & ~(unsigned)CONTEXT_DUE_CAPACITY)
+        (void)hooks.due(HOOKS_DUE_UPKEEP, NULL, due);
     if (due & CONTEXT_DUE_CAPACITY)
         adapt_scan(cache, near);
     context_leave();

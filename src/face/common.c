@@ -51,7 +51,7 @@ FIRST_TEXT bool common_start(enum hooks_start phase, char *const *environment)
     return true;
 }
 
-bool common_due(enum hooks_due what, void *span, size_t blocks)
+FIRST_TEXT bool common_due(enum hooks_due what, void *span, size_t blocks)
 {
     switch (what) {
     case HOOKS_DUE_LEFT:

@@ -13,6 +13,7 @@
 #include "reserve/idle.h"
 
 #include "base/context.h"
+#include "base/placed.h"
 #include "page/zone.h"
 
 #include <link.h>
@@ -23,13 +24,15 @@
 /* A program is idle that takes less than one in so many of the warm pages in so many ms; then each call gives back. */
 enum { IDLE_SHARE = 16, IDLE_MS = 1000, IDLE_STEP = (2 << 20) / PAGE_SIZE };
 
+static const char idle_name[] FIRST_DATA = "clock_gettime";
+
 typedef int idle_clock(clockid_t clock, struct timespec *now);
 
 /* What a zone had taken of its turn, and when that was last new or a second old; under the zone's lock. */
 static uint64_t idle_turn[ZONE_COUNT_MAX], idle_since[ZONE_COUNT_MAX];
 
 /* The vDSO's function, or NULL.  Its names lie behind its symbols. */
-static idle_clock *idle_find_clock(void)
+static FIRST_TEXT idle_clock *idle_find_clock(void)
 {
     const char *file = (const char *)getauxval(AT_SYSINFO_EHDR), *names = NULL; // NOLINT
     const ElfW(Ehdr) *image = (const void *)file;
@@ -47,12 +50,12 @@ static idle_clock *idle_find_clock(void)
         else if (dynamic->d_tag == DT_SYMTAB)
             symbol = (const void *)(file + dynamic->d_un.d_ptr);
     for (; names && symbol && (const char *)(symbol + 1) <= names; symbol++)
-        if (symbol->st_shndx != SHN_UNDEF && strstr(names + symbol->st_name, "clock_gettime"))
+        if (symbol->st_shndx != SHN_UNDEF && strstr(names + symbol->st_name, idle_name))
             return (idle_clock *)((uintptr_t)file + symbol->st_value); // NOLINT
     return NULL;
 }
 
-static void idle_give_back_of(unsigned i, uint64_t now)
+static FIRST_TEXT void idle_give_back_of(unsigned i, uint64_t now)
 {
     struct zone *zone = &zone_all.zone[i];
 
@@ -69,14 +72,12 @@ static void idle_give_back_of(unsigned i, uint64_t now)
     lock_drop(&zone->lock, LOCK_ARENA);
 }
 
-void idle_give_back(void)
+FIRST_TEXT void idle_give_back(void)
 {
     static idle_clock *_Atomic clock;
     struct timespec time;
 
-    if (!clock)
-        clock = idle_find_clock();
-    if (clock && clock(CLOCK_MONOTONIC_COARSE, &time) == 0)
+    if ((clock || (clock = idle_find_clock())) && clock(CLOCK_MONOTONIC_COARSE, &time) == 0)
         for (unsigned i = 0; i < pagemap.zones; i++)
             idle_give_back_of(i, (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000);
 }
