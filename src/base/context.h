@@ -19,6 +19,7 @@ struct slab;
 enum {
     CONTEXT_DUE_SCAN = 1,     /* for CPUs that have come or gone */
     CONTEXT_DUE_CAPACITY = 2, /* of grown caches */
+    CONTEXT_DUE_WARM = 4,     /* of warm memory that may be needed no more */
 };
 
 struct context {

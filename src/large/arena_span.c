@@ -195,6 +195,8 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
         return NULL;
     }
     dirty = arena_span_take(zone, (uint32_t)at, n);
+    if (zone->limit_pages > zone_limit(zone, zone->used_pages)) /* in pieces that no span can use */
+        zone_purge_more(zone, blocks * BLOCK_PAGES);
     lock_drop(&zone->lock, LOCK_ARENA);
     arena_span_unadvise_huge((uint32_t)at, n);
     if (zeroed)
@@ -255,7 +257,7 @@ static bool arena_span_put(void *span, size_t blocks, enum arena_span_put as)
         zone->purged += blocks << BLOCK_SHIFT;
     if (as == ARENA_SPAN_GIVEN)
         zone->owed_pages += blocks * BLOCK_PAGES;
-    zone_trim(zone);
+    zone_trim(zone, blocks * BLOCK_PAGES);
     lock_drop(&zone->lock, LOCK_ARENA);
     return true;
 }

@@ -142,8 +142,8 @@ __attribute__((cold)) void arena_node_set(unsigned node, bool there)
         lock_take(&zone->lock, LOCK_ARENA);
         zone_set_reserve(zone, there ? zone_reserve(i) : 0);
         if (!there) {
-            (void)zone_purge(zone, 0);
-            zone_unmap(zone, 0);
+            (void)zone_purge(zone, 0, SIZE_MAX, SIZE_MAX);
+            zone_unmap(zone, 0, UINT32_MAX);
         }
         zone_note_unbound(zone);
         lock_drop(&zone->lock, LOCK_ARENA);
@@ -207,8 +207,8 @@ size_t arena_trim(void)
     arena_free_left(); /* of a fork that has just ended */
     for (unsigned i = 0; i < pagemap.zones; i++) {
         lock_take(&zone_all.zone[i].lock, LOCK_ARENA);
-        bytes += zone_purge(&zone_all.zone[i], 0);
-        zone_unmap(&zone_all.zone[i], 0);
+        bytes += zone_purge(&zone_all.zone[i], 0, SIZE_MAX, SIZE_MAX) * PAGE_SIZE;
+        zone_unmap(&zone_all.zone[i], 0, UINT32_MAX);
         lock_drop(&zone_all.zone[i].lock, LOCK_ARENA);
     }
     return bytes;

@@ -292,7 +292,7 @@ static void check_arena(void)
           stat.used / PAGE_SIZE);
     CHECK(stat.warm == warm * PAGE_SIZE, "%zu pages warm, the arena says %zu", warm,
           stat.warm / PAGE_SIZE);
-    CHECK(stat.limit <= stat.reserve * pagemap.zones + stat.peak / 4,
+    CHECK(stat.limit <= stat.reserve * pagemap.zones + stat.peak,
           "the warm limit is beyond the reserve");
 }
 
