@@ -24,7 +24,7 @@ enum {
 
 /* A large object's pages; of a span, those of its blocks.  blocks 0: a run, with edges (edge.h) or without. */
 struct extent {
-    uint32_t pages, blocks;
+    size_t pages, blocks; /* words: a function stores them whole, and its caller loads them so */
     bool edges;
 };
 

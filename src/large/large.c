@@ -11,12 +11,12 @@
 #include "large/arena_span.h"
 #include "large/begin.h"
 #include "large/edge.h"
+#include "large/kept.h"
 #include "large/move.h"
 #include "large/outside.h"
 #include "os/os.h"
 #include "page/arena.h"
-#include "page/arena_kept.h"
-#include "percpu/percpu.h"
+#include "percpu/rows.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -44,8 +44,7 @@ static size_t large_blocks_of(size_t size)
 
 static void large_account(uint64_t objects, uint64_t pages)
 {
-    atomic_fetch_add_explicit(&large_row[(unsigned)percpu_cpu() % LARGE_ROWS].count,
-                              objects + (pages << LARGE_OBJECT_BITS), memory_order_relaxed);
+    rows_add(&large_row[1].count, ROWS_LINE, objects + (pages << LARGE_OBJECT_BITS));
 }
 
 /* Huge pages, but not under a last block that is used in part: that would be mostly waste. */
@@ -66,6 +65,11 @@ static bool large_is_run(size_t pages, size_t align)
     return pages <= ARENA_RUN_PAGES_MAX && align <= BLOCK_SIZE;
 }
 
+static unsigned large_row_of(size_t pages)
+{
+    return kept_row(percpu_cpu(), pages);
+}
+
 /* Back to the arena; it is not found any more. */
 static void large_release(void *object, struct extent extent)
 {
@@ -74,11 +78,11 @@ static void large_release(void *object, struct extent extent)
     } else if (extent.blocks > 0) {
         bool open = edge_span_open(object, extent.blocks);
         edge_span_end(object);
-        if (open)
-            arena_span_free(object, extent.blocks);
-        else
+        if (!open)
             arena_span_free_closed(object, extent.blocks);
-    } else if (!arena_kept_put(percpu_cpu(), object, extent.pages)) {
+        else if (!kept_put(KEPT_SPAN, object, extent.pages))
+            arena_span_free(object, extent.blocks);
+    } else if (!kept_put(large_row_of(extent.pages), object, extent.pages)) {
         arena_free_run(object, extent.pages);
     }
 }
@@ -89,62 +93,78 @@ struct large_ask {
     bool nospin, edges; /* it may have edges */
 };
 
-/* extent->pages: wanted, and had. */
 static void *large_alloc_run(unsigned zone, const struct large_ask *ask, struct extent *extent,
                              bool *zeroed)
 {
     size_t pages = extent->pages;
     void *run;
 
+    *zeroed = false;
     if (ask->align > PAGE_SIZE)
         return arena_alloc_run(zone, pages, ask->align / PAGE_SIZE, ask->nospin, zeroed);
-    run = arena_kept_take(percpu_cpu(), zone, pages, ask->nospin, &pages);
-    if (run) {
-        extent->pages = (uint32_t)pages;
-        if (zeroed)
-            *zeroed = false;
+    run = kept_take_run(large_row_of(pages), zone, pages, ask->nospin);
+    if (run)
         return run;
-    }
     if (ask->edges && !ask->nospin && (run = edge_alloc(zone, pages, zeroed)) != NULL) {
         extent->edges = true;
         return run;
     }
     run = arena_alloc_run(zone, pages, 1, ask->nospin, zeroed);
-    if (!run && !ask->nospin && edge_trim() > 0)
+    if (!run && !ask->nospin && edge_trim() + arena_kept_drop() > 0)
         run = arena_alloc_run(zone, pages, 1, false, zeroed);
+    if (*zeroed)
+        edge_passed();
     return run;
+}
+
+static void *large_alloc_span(unsigned zone, const struct large_ask *ask, size_t pages,
+                              size_t blocks, bool *zeroed)
+{
+    bool kept = ask->align <= BLOCK_SIZE, edged = false;
+    void *span = NULL;
+
+    *zeroed = false;
+    if (kept)
+        span = kept_take_span(KEPT_SPAN, zone, blocks * BLOCK_PAGES);
+    if (kept && !span) {
+        span = kept_take_span(KEPT_CLEAN, zone, blocks * BLOCK_PAGES);
+        *zeroed = span != NULL;
+    }
+    if (!span) {
+        for (unsigned row = KEPT_SPAN; !ask->nospin && row < KEPT_ROWS; row++)
+            (void)arena_kept_drop_row(row);
+        span = arena_span_alloc(zone, blocks, kept ? BLOCK_SIZE : ask->align, ask->nospin, zeroed);
+        edged = kept && ask->edges && *zeroed;
+    }
+    if (span)
+        large_advise(span, blocks, ask->size);
+    if (span && edged)
+        edge_span(span, blocks, pages);
+    return span;
 }
 
 static void *large_make(unsigned zone, const struct large_ask *ask, bool *zeroed)
 {
     size_t pages = large_pages_of(ask->size), blocks;
     struct extent extent = {0};
-    bool fresh = false;
+    bool fresh;
     void *object;
 
     if (pages == 0)
         pages = 1;
     if (large_is_run(pages, ask->align)) {
-        extent.pages = (uint32_t)pages;
-        object = large_alloc_run(zone, ask, &extent, zeroed);
+        extent.pages = pages;
+        object = large_alloc_run(zone, ask, &extent, &fresh);
     } else {
         blocks = large_blocks_of(pages * PAGE_SIZE);
-        if (!ask->nospin)
-            (void)arena_kept_drop();
-        object = arena_span_alloc(zone, blocks, ask->align < BLOCK_SIZE ? BLOCK_SIZE : ask->align,
-                                  ask->nospin, &fresh);
-        if (zeroed)
-            *zeroed = fresh;
-        extent = (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks, false};
+        object = large_alloc_span(zone, ask, pages, blocks, &fresh);
+        extent = (struct extent){blocks * BLOCK_PAGES, blocks, false};
     }
+    if (zeroed)
+        *zeroed = fresh;
     if (!object)
         return NULL;
     begin_set(object, extent);
-    if (extent.blocks > 0) {
-        large_advise(object, extent.blocks, ask->size);
-        if (ask->edges && ask->align <= BLOCK_SIZE)
-            edge_span(object, extent.blocks, pages, fresh);
-    }
     large_account(1, extent.pages);
     return object;
 }
@@ -191,15 +211,14 @@ size_t large_size(const void *object)
 
     if (outside)
         return outside->bytes;
-    return PAGE_SIZE *
-           (extent.blocks > 0 ? edge_span_pages(object, extent.blocks) : (size_t)extent.pages);
+    return PAGE_SIZE * (extent.blocks > 0 ? edge_span_pages(object, extent.blocks) : extent.pages);
 }
 
 size_t large_bytes(const void *object)
 {
-    uint32_t pages = begin_find(object).pages;
+    size_t pages = begin_find(object).pages;
 
-    return pages > 0 ? (size_t)pages * PAGE_SIZE : large_size(object);
+    return pages > 0 ? pages * PAGE_SIZE : large_size(object);
 }
 
 const struct large_note *large_note(const void *object)
@@ -243,7 +262,7 @@ bool large_free(void *object)
     if (extent.pages == 0)
         return large_free_outside(object);
     arena_unnote(object, extent.blocks > 0);
-    large_account(-(uint64_t)1, -(uint64_t)extent.pages);
+    large_account(-(uint64_t)1, -extent.pages);
     context_enter(); /* from within the library, too: then its pages go back when the call leaves it */
     large_release(object, extent);
     context_leave();
@@ -270,7 +289,7 @@ static bool large_resize_run(void *object, struct extent had, size_t pages)
         large_account(0, -(uint64_t)rest);
         arena_free_run((char *)object + pages * PAGE_SIZE, rest);
     }
-    begin_change(object, (struct extent){(uint32_t)pages, 0, had.edges});
+    begin_change(object, (struct extent){pages, 0, had.edges});
     return true;
 }
 
@@ -290,8 +309,7 @@ static bool large_resize_span(void *object, size_t had, size_t size)
         arena_span_free(end, had - blocks);
         os_release(unused, (size_t)(end - unused));
     }
-    begin_change(object,
-                 (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks, false});
+    begin_change(object, (struct extent){blocks * BLOCK_PAGES, blocks, false});
     large_advise(object, blocks, size);
     return true;
 }
@@ -326,7 +344,7 @@ void *large_move(unsigned zone, void *object, size_t size)
         !edge_span_open(object, had.blocks))
         return NULL;
     moved = large_alloc(zone, size, BLOCK_SIZE, false, NULL);
-    if (!moved || !move_range(object, moved, (size_t)had.pages * PAGE_SIZE)) {
+    if (!moved || !move_range(object, moved, had.pages * PAGE_SIZE)) {
         if (moved)
             (void)large_free(moved);
         edge_span_close(object, had.blocks);
@@ -340,18 +358,16 @@ void *large_move(unsigned zone, void *object, size_t size)
         (void)large_set_note(moved, note); /* a span's is never refused */
     (void)begin_clear(object);
     arena_unnote(object, true);
-    large_account(-(uint64_t)1, -(uint64_t)had.pages);
+    large_account(-(uint64_t)1, -had.pages);
     arena_span_free_clean(object, had.blocks);
     return moved;
 }
 
 void large_count(uint64_t *objects, uint64_t *bytes)
 {
-    uint64_t sum = 0;
+    uint64_t sum = rows_sum(&large_row[1].count, ROWS_LINE);
     int64_t count, pages;
 
-    for (unsigned i = 0; i < LARGE_ROWS; i++)
-        sum += atomic_load_explicit(&large_row[i].count, memory_order_relaxed);
     /* Words read at different times may have the end of an object without its beginning. */
     count = (int64_t)(sum << (64 - LARGE_OBJECT_BITS)) >> (64 - LARGE_OBJECT_BITS);
     pages = (int64_t)(sum - (uint64_t)count) >> LARGE_OBJECT_BITS;

@@ -8,6 +8,8 @@
 #ifndef STOOK_LARGE_LARGE_H
 #define STOOK_LARGE_LARGE_H
 
+#include "os/topology.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,13 +49,13 @@ extern _Atomic bool large_noted __attribute__((visibility("hidden")));
 bool large_set_note(void *object, struct large_note note);
 
 /*
- * Objects below, pages above: each CPU's word has what was counted there, and may be negative in both;
+ * Objects below, pages above: each row (percpu/rows.h) has what was counted there, and may be negative in both;
  * their sum is not.
  */
-enum { LARGE_ROWS = 64, LARGE_OBJECT_BITS = 28 };
+enum { LARGE_ROWS = TOPOLOGY_CPUS_MAX + 1, LARGE_OBJECT_BITS = 28 };
 
 struct large_row {
-    _Atomic uint64_t count;
+    uint64_t count;
 } __attribute__((aligned(64)));
 extern struct large_row large_row[LARGE_ROWS] __attribute__((visibility("hidden")));
 

@@ -11,6 +11,7 @@
  */
 #include "base/raw.h"
 #include "os/os.h"
+#include "page/arena_kept.h"
 #include "page/zone.h"
 
 #include <string.h>
@@ -48,8 +49,7 @@ static bool zone_learns(const struct zone *zone)
     return zone_all.learns && zone->reserve_pages > 0;
 }
 
-/* The most that the limit may learn. */
-static size_t zone_most(const struct zone *zone)
+size_t zone_most(const struct zone *zone)
 {
     size_t share = zone_crest(zone) / ZONE_LIMIT_SHARE;
 
@@ -68,6 +68,11 @@ size_t zone_limit(const struct zone *zone, size_t used)
     if (room < zone->reserve_pages)
         room = zone->reserve_pages;
     return limit < room ? limit : room;
+}
+
+size_t zone_slack(size_t limit)
+{
+    return limit / 8 + (limit / 2 < ZONE_SLACK ? limit / 2 : ZONE_SLACK);
 }
 
 void zone_set_reserve(struct zone *zone, size_t pages)
@@ -250,15 +255,16 @@ bool zone_is_awaited(const struct zone *zone)
 
 void zone_purge_more(struct zone *zone)
 {
-    size_t least = zone_least(zone), most = zone_most(zone), limit, slack, gone;
+    size_t least = zone_least(zone), most = zone_most(zone), limit, kept, gone;
 
     if (zone->limit_pages > most)
         zone->limit_pages = most;
     limit = zone_limit(zone, zone->used_pages);
-    slack = limit / 8 + (limit / 2 < ZONE_SLACK ? limit / 2 : ZONE_SLACK);
-    if (zone->high_pages < zone->warm_pages)
-        zone->high_pages = zone->warm_pages;
-    if (zone->warm_pages <= limit + slack)
+    kept = arena_kept_in(KEPT_SPAN, (unsigned)(zone - zone_all.zone));
+    limit -= kept < limit ? kept : limit;
+    if (zone->high_pages < zone->warm_pages + kept)
+        zone->high_pages = zone->warm_pages + kept;
+    if (zone->warm_pages <= limit + zone_slack(limit))
         return;
     gone = zone_purge(zone, limit) / PAGE_SIZE;
     zone->owed_pages += gone;

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kept.h - large objects are cut from the runs and spans that were freed last.
+ *
+ * A program that takes and frees one buffer again and again would find a free run, take it out of its block
+ * and put it back, each time under the zone's lock.  Two short runs a CPU, one long run and one span a process stay
+ * out of their blocks instead (page/arena_kept.h).  A smaller one is cut from the front of what is kept, and what is
+ * freed joins what is kept in front of it or behind.  So a program whose buffers change in size keeps the memory of its
+ * largest one, and no more.  Of a span that is too large to stay warm the blocks are kept without their pages.
+ *
+ * No lock: page/arena_kept.h.
+ */
+#ifndef STOOK_LARGE_KEPT_H
+#define STOOK_LARGE_KEPT_H
+
+#include "page/arena_kept.h"
+
+enum { KEPT_SHORT = 32 /* pages of a run that is kept for a CPU; one for all if it is longer */ };
+
+/* The row of a run; of spans it is KEPT_SPAN or KEPT_CLEAN.  cpu: any number. */
+static inline unsigned kept_row(int cpu, size_t pages)
+{
+    return pages > KEPT_SHORT ? KEPT_LONG : (unsigned)cpu % KEPT_CPUS;
+}
+
+/* A run of so many pages of a zone.  NULL: none is long enough; then those that the CPU and the process keep have gone
+ * back, and a block of the span, except in a context that may not spin. */
+void *kept_take_run(unsigned row, unsigned zone, size_t pages, bool nospin);
+/* The same of a span; nothing goes back. */
+void *kept_take_span(unsigned row, unsigned zone, size_t pages);
+/* False: there is no room for it. */
+bool kept_put(unsigned row, void *run, size_t pages);
+/* A span of so many pages may be kept from here on. */
+void kept_limit(size_t pages);
+
+#endif
