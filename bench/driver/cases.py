@@ -62,7 +62,7 @@ CASES = (
     Case("idle", "idle", "idle", "resident KiB for each thread that allocated and freed n objects, then idles",
          3, (256,), (1000,), threads=64),
     *(Case(f"large-{sizes}", "large", "large", f"buffers about so large, {what}, n of them live; ns a buffer",
-           3, (20000, 60000, 200000, 600000, 2000000, 6000000, 16000000), (1, 4), rounds=5, ms=5)
+           3, (20000, 60000, 200000, 600000, 2000000, 6000000, 16000000), (1, 4), rounds=3, ms=20)
       for sizes, what in (("fixed", "all of one size"), ("alternating", "of a fifth and nine fifths in turns"),
                           ("growing", "growing from a fifth to nine fifths"), ("random", "from a fifth to nine fifths"))),
     Case("returned", "memory", "memory",

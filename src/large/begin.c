@@ -97,7 +97,7 @@ struct extent begin_find(const void *object)
     return begin_big(object, false, &value) ? begin_extent(value & BEGIN_RUN) : (struct extent){0};
 }
 
-void begin_set(void *object, struct extent extent)
+void begin_set_large(void *object, struct extent extent)
 {
     if (extent.blocks > 0)
         begin_set_span(object, extent.blocks);

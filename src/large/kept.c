@@ -24,36 +24,18 @@ static size_t kept_most(unsigned row)
     return row == KEPT_SPAN && limit < arena_kept_mask(row) ? limit : arena_kept_mask(row);
 }
 
-/* From the front of one that is long enough. */
-void *kept_take_span(unsigned row, unsigned zone, size_t pages)
-{
-    for (unsigned i = 0; i < arena_kept_runs(row); i++) {
-        _Atomic uint64_t *run = &arena_kept_row[row].run[i];
-        /* Pairs with the release of the thread that freed it: the run's zone is read before it is had. */
-        uint64_t word = atomic_load_explicit(run, memory_order_acquire);
-        size_t had = arena_kept_pages(row, word);
-        if (had < pages || pagemap_zone(arena_kept_run(row, word)) != zone)
-            continue;
-        if (atomic_compare_exchange_strong_explicit(
-                run, &word, had > pages ? word + pages * PAGE_SIZE - pages : 0,
-                memory_order_acquire, memory_order_relaxed))
-            return arena_kept_run(row, word);
-    }
-    return NULL;
-}
-
 void *kept_take_run(unsigned row, unsigned zone, size_t pages, bool nospin)
 {
-    void *run = kept_take_span(row, zone, pages), *block;
+    void *run = kept_cut(row, zone, pages), *block;
 
     if (!run && row < KEPT_LONG)
-        run = kept_take_span(KEPT_LONG, zone, pages);
+        run = kept_cut(KEPT_LONG, zone, pages);
     if (run || nospin)
         return run;
     if (row < KEPT_LONG)
         (void)arena_kept_drop_row(row);
     (void)arena_kept_drop_row(KEPT_LONG);
-    block = kept_take_span(KEPT_SPAN, zone, BLOCK_PAGES);
+    block = kept_cut(KEPT_SPAN, zone, BLOCK_PAGES);
     if (block)
         arena_span_free(block, 1);
     return NULL;

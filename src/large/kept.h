@@ -23,11 +23,27 @@ static inline unsigned kept_row(int cpu, size_t pages)
     return pages > KEPT_SHORT ? KEPT_LONG : (unsigned)cpu % KEPT_CPUS;
 }
 
-/* A run of so many pages of a zone.  NULL: none is long enough; then those that the CPU and the process keep have gone
- * back, and a block of the span, except in a context that may not spin. */
+/* So many pages of a zone, from the front of a run or span that is long enough; or NULL. */
+static inline void *kept_cut(unsigned row, unsigned zone, size_t pages)
+{
+    for (unsigned i = 0; i < arena_kept_runs(row); i++) {
+        _Atomic uint64_t *run = &arena_kept_row[row].run[i];
+        /* Pairs with the release of the thread that freed it: the run's zone is read before it is had. */
+        uint64_t word = atomic_load_explicit(run, memory_order_acquire);
+        size_t had = arena_kept_pages(row, word);
+        if (had < pages || pagemap_zone(arena_kept_run(row, word)) != zone)
+            continue;
+        if (atomic_compare_exchange_strong_explicit(
+                run, &word, had > pages ? word + pages * PAGE_SIZE - pages : 0,
+                memory_order_acquire, memory_order_relaxed))
+            return arena_kept_run(row, word);
+    }
+    return NULL;
+}
+
+/* A run.  NULL: none is long enough; then those that the CPU and the process keep have gone back, and a block of the span,
+ * except in a context that may not spin. */
 void *kept_take_run(unsigned row, unsigned zone, size_t pages, bool nospin);
-/* The same of a span; nothing goes back. */
-void *kept_take_span(unsigned row, unsigned zone, size_t pages);
 /* False: there is no room for it. */
 bool kept_put(unsigned row, void *run, size_t pages);
 /* A span of so many pages may be kept from here on. */

@@ -82,7 +82,7 @@ static void large_release(void *object, struct extent extent)
             arena_span_free_closed(object, extent.blocks);
         else if (!kept_put(KEPT_SPAN, object, extent.pages))
             arena_span_free(object, extent.blocks);
-    } else if (!kept_put(large_row_of(extent.pages), object, extent.pages)) {
+    } else {
         arena_free_run(object, extent.pages);
     }
 }
@@ -125,9 +125,9 @@ static void *large_alloc_span(unsigned zone, const struct large_ask *ask, size_t
 
     *zeroed = false;
     if (kept)
-        span = kept_take_span(KEPT_SPAN, zone, blocks * BLOCK_PAGES);
+        span = kept_cut(KEPT_SPAN, zone, blocks * BLOCK_PAGES);
     if (kept && !span) {
-        span = kept_take_span(KEPT_CLEAN, zone, blocks * BLOCK_PAGES);
+        span = kept_cut(KEPT_CLEAN, zone, blocks * BLOCK_PAGES);
         *zeroed = span != NULL;
     }
     if (!span) {
@@ -189,11 +189,38 @@ static void *large_alloc_outside(uint32_t turn, size_t size, size_t align, bool 
     return object;
 }
 
+/* A number that the thread has kept in locked mode may be another node's. */
+static unsigned large_home(void)
+{
+    return topology.home_of_node[topology.nodes > 1 ? percpu_node(percpu_cpu_asked()) : 0];
+}
+
+void *large_again(size_t size, size_t align)
+{
+    struct extent extent = {.pages = large_pages_of(size)};
+    void *object;
+
+    if (align > PAGE_SIZE || extent.pages == 0)
+        return NULL;
+    if (extent.pages > ARENA_RUN_PAGES_MAX) {
+        extent.blocks = large_blocks_of(size);
+        extent.pages = extent.blocks * BLOCK_PAGES;
+        object = kept_cut(KEPT_SPAN, large_home(), extent.pages);
+    } else {
+        object = kept_cut(large_row_of(extent.pages), large_home(), extent.pages);
+    }
+    if (!object)
+        return NULL;
+    begin_set(object, extent);
+    large_account(1, extent.pages);
+    if (extent.blocks > 0)
+        large_advise(object, extent.blocks, size);
+    return object;
+}
+
 void *large_alloc_any(size_t size, size_t align, bool nospin, bool *zeroed)
 {
-    /* A number that the thread has kept in locked mode may be another node's. */
-    int cpu = topology.nodes > 1 ? percpu_cpu_asked() : percpu_cpu();
-    unsigned home = topology.home_of_node[percpu_node(cpu)];
+    unsigned home = large_home();
     const struct large_ask ask = {size, align, nospin, true};
     uint32_t turn = lock_turn();
     void *object = large_make(home, &ask, zeroed);
@@ -263,6 +290,9 @@ bool large_free(void *object)
         return large_free_outside(object);
     arena_unnote(object, extent.blocks > 0);
     large_account(-(uint64_t)1, -extent.pages);
+    if (extent.blocks == 0 && !extent.edges &&
+        kept_put(large_row_of(extent.pages), object, extent.pages))
+        return true;
     context_enter(); /* from within the library, too: then its pages go back when the call leaves it */
     large_release(object, extent);
     context_leave();

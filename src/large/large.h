@@ -17,6 +17,8 @@
 /* At least `size` bytes at a multiple of `align` (a power of two); NULL with errno ENOMEM. */
 void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *zeroed);
 
+/* The same of what is kept (kept.h) for this CPU's home node, in any context; NULL: nothing fits. */
+void *large_again(size_t size, size_t align);
 /*
  * The same of this CPU's home node if it has some, then of the others; of each node, of its other zone
  * where address space is limited.  Beside a fork, which may have the locks of all zones, it is outside of them.

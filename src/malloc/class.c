@@ -442,7 +442,8 @@ void *class_alloc(size_t size, const void *from)
 {
     void *object;
 
-    return class_again(size, &object) ? object : class_alloc_slow(size, NULL, from);
+    return !class_is_large(size) && class_again(size, &object) ? object
+                                                               : class_alloc_slow(size, NULL, from);
 }
 
 void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
