@@ -290,8 +290,18 @@ bool arena_span_free_now(void *span, size_t blocks)
 
 void arena_span_free(void *span, size_t blocks)
 {
-    if (!arena_span_back(span, blocks, true))
+    if (!arena_span_back(span, blocks, false))
         arena_leave_span(span, blocks);
+}
+
+void arena_span_keep(void *span, size_t blocks)
+{
+    bool limited = os_space_limit() < SIZE_MAX || os_is_data_limited();
+
+    if (!kept_put(KEPT_SPAN, span, blocks * BLOCK_PAGES) &&
+        !arena_span_back(span, blocks, !limited))
+        arena_leave_span(span, blocks);
+    arena_kept_trim();
 }
 
 void arena_span_free_clean(void *span, size_t blocks)

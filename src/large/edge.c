@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Runs that had edges, at most EDGE_FIRST; runs that pass before the next has. */
+/* The first runs that had edges, long ones as several, up to EDGE_FIRST; runs that pass before the next has. */
 static _Atomic uint32_t edge_first, edge_left;
 static _Atomic uint32_t edge_runs, edge_spans;
 
@@ -38,7 +38,8 @@ static bool edge_is_due(size_t pages)
         return false;
     atomic_fetch_add_explicit(&edge_runs, 1, memory_order_relaxed);
     if (first < EDGE_FIRST)
-        atomic_store_explicit(&edge_first, first + 1, memory_order_relaxed);
+        atomic_store_explicit(&edge_first, first + 1 + (uint32_t)pages / EDGE_PAGES,
+                              memory_order_relaxed);
     else
         atomic_store_explicit(&edge_left, EDGE_ONE_IN, memory_order_relaxed);
     return true;

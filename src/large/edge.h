@@ -3,8 +3,9 @@
  * edge.h - pages without access at the ends of some large objects.
  *
  *   a run    lies between two such pages, and when it is freed none of its pages has access for a while;
- *            these are the first EDGE_FIRST of a process that are taken from a block, and behind them one for
- *            EDGE_ONE_IN that had no resident page
+ *            these are the first EDGE_FIRST of a process that are taken from a block, fewer if they have
+ *            EDGE_PAGES and more, since their pages go back; and behind them one for EDGE_ONE_IN that had no
+ *            resident page
  *   a span   ends where the object's last page does, if the rest of its last block has a page: each that
  *            has no resident page
  *
@@ -19,7 +20,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { EDGE_FIRST = 8, EDGE_ONE_IN = 64, EDGE_RUNS = 16, EDGE_HELD = 4, EDGE_SPANS = 24 };
+enum {
+    EDGE_FIRST = 8,
+    EDGE_PAGES = 64,
+    EDGE_ONE_IN = 64,
+    EDGE_RUNS = 16,
+    EDGE_HELD = 4,
+    EDGE_SPANS = 24
+};
 
 /* A run with edges, or NULL: none is due, or the arena or the kernel has none. */
 void *edge_alloc(unsigned zone, size_t pages, bool *zeroed);

@@ -80,8 +80,8 @@ static void large_release(void *object, struct extent extent)
         edge_span_end(object);
         if (!open)
             arena_span_free_closed(object, extent.blocks);
-        else if (!kept_put(KEPT_SPAN, object, extent.pages))
-            arena_span_free(object, extent.blocks);
+        else
+            arena_span_keep(object, extent.blocks);
     } else {
         arena_free_run(object, extent.pages);
     }

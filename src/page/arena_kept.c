@@ -10,7 +10,7 @@
 _Static_assert(BLOCK_PAGES < 1 << PAGE_SHIFT, "a run's length has its place below its address");
 
 struct arena_kept arena_kept_row[KEPT_ROWS] LARGE_BSS;
-_Atomic bool arena_kept_any;
+_Atomic bool arena_kept_any, arena_kept_over;
 
 static void kept_free(unsigned row, void *run, size_t pages)
 {
