@@ -301,7 +301,6 @@ void arena_span_keep(void *span, size_t blocks)
     if (!kept_put(KEPT_SPAN, span, blocks * BLOCK_PAGES) &&
         !arena_span_back(span, blocks, !limited))
         arena_leave_span(span, blocks);
-    arena_kept_trim();
 }
 
 void arena_span_free_clean(void *span, size_t blocks)

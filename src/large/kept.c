@@ -4,8 +4,6 @@
  */
 #include "large/kept.h"
 
-#include "large/arena_span.h"
-
 static _Atomic size_t kept_span_most;
 
 void kept_limit(size_t pages)
@@ -22,23 +20,6 @@ static size_t kept_most(unsigned row)
         return row == KEPT_LONG ? BLOCK_PAGES : KEPT_SHORT;
     limit = atomic_load_explicit(&kept_span_most, memory_order_relaxed);
     return row == KEPT_SPAN && limit < arena_kept_mask(row) ? limit : arena_kept_mask(row);
-}
-
-void *kept_take_run(unsigned row, unsigned zone, size_t pages, bool nospin)
-{
-    void *run = kept_cut(row, zone, pages), *block;
-
-    if (!run && row < KEPT_LONG)
-        run = kept_cut(KEPT_LONG, zone, pages);
-    if (run || nospin)
-        return run;
-    if (row < KEPT_LONG)
-        (void)arena_kept_drop_row(row);
-    (void)arena_kept_drop_row(KEPT_LONG);
-    block = kept_cut(KEPT_SPAN, zone, BLOCK_PAGES);
-    if (block)
-        arena_span_free(block, 1);
-    return NULL;
 }
 
 /* What lies in front and what lies behind it as one; 0: they do not touch, or are of two blocks or zones. */

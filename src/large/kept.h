@@ -41,9 +41,6 @@ static inline void *kept_cut(unsigned row, unsigned zone, size_t pages)
     return NULL;
 }
 
-/* A run.  NULL: none is long enough; then those that the CPU and the process keep have gone back, and a block of the span,
- * except in a context that may not spin. */
-void *kept_take_run(unsigned row, unsigned zone, size_t pages, bool nospin);
 /* False: there is no room for it. */
 bool kept_put(unsigned row, void *run, size_t pages);
 /* A span of so many pages may be kept from here on. */

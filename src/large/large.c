@@ -93,18 +93,61 @@ struct large_ask {
     bool nospin, edges; /* it may have edges */
 };
 
+static struct extent large_extent(size_t size, size_t align)
+{
+    size_t pages = size > 0 ? large_pages_of(size) : 1, blocks = large_blocks_of(pages * PAGE_SIZE);
+
+    return large_is_run(pages, align) ? (struct extent){pages, 0, false}
+                                      : (struct extent){blocks * BLOCK_PAGES, blocks, false};
+}
+
+/* It is found from here on. */
+static void *large_done(void *object, struct extent extent, size_t size)
+{
+    begin_set(object, extent);
+    large_account(1, extent.pages);
+    if (extent.blocks > 0)
+        large_advise(object, extent.blocks, size);
+    return object;
+}
+
+/* Of what is kept. */
+static void *large_cut(unsigned zone, size_t size, size_t align)
+{
+    struct extent extent = large_extent(size, align);
+    unsigned row = extent.blocks > 0 ? KEPT_SPAN : large_row_of(extent.pages);
+    void *object;
+
+    if (align > (extent.blocks > 0 ? BLOCK_SIZE : PAGE_SIZE))
+        return NULL;
+    object = kept_cut(row, zone, extent.pages);
+    if (!object && row < KEPT_LONG)
+        object = kept_cut(KEPT_LONG, zone, extent.pages);
+    return object ? large_done(object, extent, size) : NULL;
+}
+
+/* No run fits that is kept: those of the CPU and the process go back, and a block of the span. */
+static void large_missed(unsigned zone, size_t pages)
+{
+    void *block = kept_cut(KEPT_SPAN, zone, BLOCK_PAGES);
+
+    if (pages <= KEPT_SHORT)
+        (void)arena_kept_drop_row(large_row_of(pages));
+    (void)arena_kept_drop_row(KEPT_LONG);
+    if (block)
+        arena_span_free(block, 1);
+}
+
 static void *large_alloc_run(unsigned zone, const struct large_ask *ask, struct extent *extent,
                              bool *zeroed)
 {
     size_t pages = extent->pages;
     void *run;
 
-    *zeroed = false;
     if (ask->align > PAGE_SIZE)
         return arena_alloc_run(zone, pages, ask->align / PAGE_SIZE, ask->nospin, zeroed);
-    run = kept_take_run(large_row_of(pages), zone, pages, ask->nospin);
-    if (run)
-        return run;
+    if (!ask->nospin)
+        large_missed(zone, pages);
     if (ask->edges && !ask->nospin && (run = edge_alloc(zone, pages, zeroed)) != NULL) {
         extent->edges = true;
         return run;
@@ -117,55 +160,38 @@ static void *large_alloc_run(unsigned zone, const struct large_ask *ask, struct 
     return run;
 }
 
-static void *large_alloc_span(unsigned zone, const struct large_ask *ask, size_t pages,
-                              size_t blocks, bool *zeroed)
+static void *large_alloc_span(unsigned zone, const struct large_ask *ask, size_t blocks,
+                              bool *zeroed)
 {
-    bool kept = ask->align <= BLOCK_SIZE, edged = false;
-    void *span = NULL;
+    bool plain = ask->align <= BLOCK_SIZE;
+    void *span = plain ? kept_cut(KEPT_CLEAN, zone, blocks * BLOCK_PAGES) : NULL;
 
-    *zeroed = false;
-    if (kept)
-        span = kept_cut(KEPT_SPAN, zone, blocks * BLOCK_PAGES);
-    if (kept && !span) {
-        span = kept_cut(KEPT_CLEAN, zone, blocks * BLOCK_PAGES);
-        *zeroed = span != NULL;
+    if (span) {
+        *zeroed = true;
+        return span;
     }
-    if (!span) {
-        for (unsigned row = KEPT_SPAN; !ask->nospin && row < KEPT_ROWS; row++)
-            (void)arena_kept_drop_row(row);
-        span = arena_span_alloc(zone, blocks, kept ? BLOCK_SIZE : ask->align, ask->nospin, zeroed);
-        edged = kept && ask->edges && *zeroed;
-    }
-    if (span)
-        large_advise(span, blocks, ask->size);
-    if (span && edged)
-        edge_span(span, blocks, pages);
+    for (unsigned row = KEPT_SPAN; !ask->nospin && row < KEPT_ROWS; row++)
+        (void)arena_kept_drop_row(row);
+    span = arena_span_alloc(zone, blocks, plain ? BLOCK_SIZE : ask->align, ask->nospin, zeroed);
+    if (span && plain && ask->edges && *zeroed)
+        edge_span(span, blocks, large_pages_of(ask->size));
     return span;
 }
 
 static void *large_make(unsigned zone, const struct large_ask *ask, bool *zeroed)
 {
-    size_t pages = large_pages_of(ask->size), blocks;
-    struct extent extent = {0};
-    bool fresh;
-    void *object;
+    struct extent extent = large_extent(ask->size, ask->align);
+    void *object = large_cut(zone, ask->size, ask->align);
+    bool fresh = false;
 
-    if (pages == 0)
-        pages = 1;
-    if (large_is_run(pages, ask->align)) {
-        extent.pages = pages;
-        object = large_alloc_run(zone, ask, &extent, &fresh);
-    } else {
-        blocks = large_blocks_of(pages * PAGE_SIZE);
-        object = large_alloc_span(zone, ask, pages, blocks, &fresh);
-        extent = (struct extent){blocks * BLOCK_PAGES, blocks, false};
+    if (!object) {
+        object = extent.blocks > 0 ? large_alloc_span(zone, ask, extent.blocks, &fresh)
+                                   : large_alloc_run(zone, ask, &extent, &fresh);
+        if (object)
+            (void)large_done(object, extent, ask->size);
     }
     if (zeroed)
         *zeroed = fresh;
-    if (!object)
-        return NULL;
-    begin_set(object, extent);
-    large_account(1, extent.pages);
     return object;
 }
 
@@ -197,25 +223,7 @@ static unsigned large_home(void)
 
 void *large_again(size_t size, size_t align)
 {
-    struct extent extent = {.pages = large_pages_of(size)};
-    void *object;
-
-    if (align > PAGE_SIZE || extent.pages == 0)
-        return NULL;
-    if (extent.pages > ARENA_RUN_PAGES_MAX) {
-        extent.blocks = large_blocks_of(size);
-        extent.pages = extent.blocks * BLOCK_PAGES;
-        object = kept_cut(KEPT_SPAN, large_home(), extent.pages);
-    } else {
-        object = kept_cut(large_row_of(extent.pages), large_home(), extent.pages);
-    }
-    if (!object)
-        return NULL;
-    begin_set(object, extent);
-    large_account(1, extent.pages);
-    if (extent.blocks > 0)
-        large_advise(object, extent.blocks, size);
-    return object;
+    return large_cut(large_home(), size, align);
 }
 
 void *large_alloc_any(size_t size, size_t align, bool nospin, bool *zeroed)

@@ -12,7 +12,6 @@
 #include "base/context.h"
 #include "base/hooks.h"
 #include "base/lock.h"
-#include "page/arena_kept.h"
 #include "page/zone.h"
 
 #include <errno.h>
@@ -200,7 +199,6 @@ static bool arena_free_now(void *run, size_t pages, void *meta, size_t meta_byte
     zone_file(zone, block);
     zone_trim(zone);
     lock_drop(&zone->lock, LOCK_ARENA);
-    arena_kept_trim();
     return true;
 }
 

@@ -10,7 +10,7 @@
 _Static_assert(BLOCK_PAGES < 1 << PAGE_SHIFT, "a run's length has its place below its address");
 
 struct arena_kept arena_kept_row[KEPT_ROWS] LARGE_BSS;
-_Atomic bool arena_kept_any, arena_kept_over;
+_Atomic bool arena_kept_any;
 
 static void kept_free(unsigned row, void *run, size_t pages)
 {
@@ -46,18 +46,6 @@ size_t arena_kept_drop(void)
         return 0;
     for (unsigned row = 0; row < KEPT_ROWS; row++)
         pages += arena_kept_drop_row(row);
-    return pages;
-}
-
-size_t arena_kept_in(unsigned row, unsigned zone)
-{
-    size_t pages = 0;
-
-    for (unsigned i = 0; i < arena_kept_runs(row); i++) {
-        uint64_t word = atomic_load_explicit(&arena_kept_row[row].run[i], memory_order_acquire);
-        if (word != 0 && pagemap_zone(arena_kept_run(row, word)) == zone)
-            pages += arena_kept_pages(row, word);
-    }
     return pages;
 }
 

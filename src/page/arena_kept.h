@@ -28,9 +28,6 @@ extern struct arena_kept arena_kept_row[KEPT_ROWS] __attribute__((visibility("hi
 /* Something may be kept: set behind the word; the thread that clears it looks at all rows. */
 extern _Atomic bool arena_kept_any __attribute__((visibility("hidden")));
 
-/* With the span more is warm than may be: calls that give pages back give that one back, too. */
-extern _Atomic bool arena_kept_over __attribute__((visibility("hidden")));
-
 static inline unsigned arena_kept_runs(unsigned row)
 {
     return row < KEPT_LONG ? KEPT_RUNS : 1;
@@ -55,15 +52,18 @@ static inline size_t arena_kept_pages(unsigned row, uint64_t word)
 /* Gives back what a row has, and all; pages. */
 size_t arena_kept_drop_row(unsigned row);
 size_t arena_kept_drop(void);
-/* Gives the span back if it is too much; with no lock. */
-static inline void arena_kept_trim(void)
-{
-    if (__builtin_expect(atomic_load_explicit(&arena_kept_over, memory_order_relaxed), 0) &&
-        atomic_exchange_explicit(&arena_kept_over, false, memory_order_relaxed))
-        (void)arena_kept_drop_row(KEPT_SPAN);
-}
 /* Pages of a zone that are kept, in a row and in all. */
-size_t arena_kept_in(unsigned row, unsigned zone);
+static inline size_t arena_kept_in(unsigned row, unsigned zone)
+{
+    size_t pages = 0;
+
+    for (unsigned i = 0; i < arena_kept_runs(row); i++) {
+        uint64_t word = atomic_load_explicit(&arena_kept_row[row].run[i], memory_order_acquire);
+        if (word != 0 && pagemap_zone(arena_kept_run(row, word)) == zone)
+            pages += arena_kept_pages(row, word);
+    }
+    return pages;
+}
 size_t arena_kept(unsigned zone);
 
 #endif

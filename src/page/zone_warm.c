@@ -261,10 +261,9 @@ void zone_purge_more(struct zone *zone)
         zone->limit_pages = most;
     limit = zone_limit(zone, zone->used_pages);
     kept = arena_kept_in(KEPT_SPAN, (unsigned)(zone - zone_all.zone));
+    limit -= kept < limit ? kept : limit;
     if (zone->high_pages < zone->warm_pages + kept)
         zone->high_pages = zone->warm_pages + kept;
-    if (kept > 0 && zone->warm_pages + kept > limit + zone_slack(limit))
-        atomic_store_explicit(&arena_kept_over, true, memory_order_relaxed);
     if (zone->warm_pages <= limit + zone_slack(limit))
         return;
     gone = zone_purge(zone, limit) / PAGE_SIZE;
