@@ -5,11 +5,9 @@
 #include "page/arena_kept.h"
 
 #include "base/hooks.h"
-#include "base/placed.h"
 
 _Static_assert(BLOCK_PAGES < 1 << PAGE_SHIFT, "a run's length has its place below its address");
 
-struct arena_kept arena_kept_row[KEPT_ROWS] LARGE_BSS;
 _Atomic bool arena_kept_any;
 
 static void kept_free(unsigned row, void *run, size_t pages)

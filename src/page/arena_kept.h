@@ -24,7 +24,8 @@ struct arena_kept {
     _Atomic uint64_t run[KEPT_RUNS]; /* its address, and below that its pages; 0: none */
 } __attribute__((aligned(64)));
 
-extern struct arena_kept arena_kept_row[KEPT_ROWS] __attribute__((visibility("hidden")));
+extern struct arena_kept arena_kept_row[KEPT_ROWS]
+    __attribute__((visibility("hidden"))); /* in zone_warm.c */
 /* Something may be kept: set behind the word; the thread that clears it looks at all rows. */
 extern _Atomic bool arena_kept_any __attribute__((visibility("hidden")));
 

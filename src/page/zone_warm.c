@@ -9,6 +9,7 @@
  * never needed.  So a program that only frees ends with little, one that breathes keeps what it needs, and
  * one that has become smaller does not keep what it needed once.
  */
+#include "base/placed.h"
 #include "base/raw.h"
 #include "os/os.h"
 #include "page/arena_kept.h"
@@ -30,6 +31,9 @@ enum {
         (8 << 20) / PAGE_SIZE, /* pages taken, beside twice those that are there, are a turn */
     ZONE_HOLLOW = 8,           /* log2 of the free pages for which a block loses its huge page */
 };
+
+/* Warm, too, and out of their blocks (arena_kept.h). */
+struct arena_kept arena_kept_row[KEPT_ROWS] LARGE_BSS;
 
 /* ---- the limit ------------------------------------------------------------------------------ */
 
