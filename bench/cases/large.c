@@ -2,8 +2,8 @@
 /*
  * large: buffers of about `object_size` bytes, n of them live: the oldest is freed, and a new one allocated.  By the
  * case their sizes are all the same, two in turns, growing, or random from a fifth of the mean up to nine fifths.  They
- * are left untouched, or a byte of each page is written, as by a program that fills its buffers.  What is timed is a
- * program that has had some hundred buffers already; the peak is that of all of them.
+ * are left untouched, or a byte of each page is written, as by a program that fills its buffers.  The case times
+ * a program that has had some hundred buffers already; the peak is that of all of them.
  */
 #include "../worker/adapter.h"
 

@@ -83,7 +83,7 @@ static bool rest_large(struct heap *heap)
     heap->large_objects = heap->large_bytes = 0;
     if (!view_knows(v, VIEW_at_large_row) || bits == 0)
         return true;
-    if (rows > heap->rows + 1) /* one is no CPU's */
+    if (rows > heap->rows + 1) /* row -1 is counted, too */
         rows = heap->rows + 1;
     target_expect(heap->target, at, rows * view_size(v, VIEW_large_row));
     for (uint64_t i = 0; i < rows; i++) {
