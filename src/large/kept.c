@@ -40,7 +40,7 @@ bool kept_put(unsigned row, void *run, size_t pages)
     size_t most = kept_most(row);
 
     for (unsigned i = 0; pages <= most && i < arena_kept_runs(row); i++) {
-        _Atomic uint64_t *kept = &arena_kept_row[row].run[i];
+        _Atomic uint64_t *kept = &zone_kept_row[row].run[i];
         uint64_t word = atomic_load_explicit(kept, memory_order_relaxed);
         uint64_t both = word == 0    ? own
                         : word > own ? kept_joined(row, own, word)

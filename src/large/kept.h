@@ -27,7 +27,7 @@ static inline unsigned kept_row(int cpu, size_t pages)
 static inline void *kept_cut(unsigned row, unsigned zone, size_t pages)
 {
     for (unsigned i = 0; i < arena_kept_runs(row); i++) {
-        _Atomic uint64_t *run = &arena_kept_row[row].run[i];
+        _Atomic uint64_t *run = &zone_kept_row[row].run[i];
         /* Pairs with the release of the thread that freed it: the run's zone is read before it is had. */
         uint64_t word = atomic_load_explicit(run, memory_order_acquire);
         size_t had = arena_kept_pages(row, word);

@@ -23,7 +23,7 @@ size_t arena_kept_drop_row(unsigned row)
     size_t pages = 0;
 
     for (unsigned i = 0; i < arena_kept_runs(row); i++) {
-        _Atomic uint64_t *run = &arena_kept_row[row].run[i];
+        _Atomic uint64_t *run = &zone_kept_row[row].run[i];
         uint64_t word = atomic_load_explicit(run, memory_order_relaxed);
         if (word != 0)
             word = atomic_exchange_explicit(run, 0, memory_order_acquire);

@@ -24,7 +24,7 @@ struct arena_kept {
     _Atomic uint64_t run[KEPT_RUNS]; /* its address, and below that its pages; 0: none */
 } __attribute__((aligned(64)));
 
-extern struct arena_kept arena_kept_row[KEPT_ROWS]
+extern struct arena_kept zone_kept_row[KEPT_ROWS]
     __attribute__((visibility("hidden"))); /* in zone_warm.c */
 /* Something may be kept: set behind the word; the thread that clears it looks at all rows. */
 extern _Atomic bool arena_kept_any __attribute__((visibility("hidden")));
@@ -59,7 +59,7 @@ static inline size_t arena_kept_in(unsigned row, unsigned zone)
     size_t pages = 0;
 
     for (unsigned i = 0; i < arena_kept_runs(row); i++) {
-        uint64_t word = atomic_load_explicit(&arena_kept_row[row].run[i], memory_order_acquire);
+        uint64_t word = atomic_load_explicit(&zone_kept_row[row].run[i], memory_order_acquire);
         if (word != 0 && pagemap_zone(arena_kept_run(row, word)) == zone)
             pages += arena_kept_pages(row, word);
     }

@@ -33,7 +33,7 @@ enum {
 };
 
 /* Warm, too, and out of their blocks (arena_kept.h). */
-struct arena_kept arena_kept_row[KEPT_ROWS] LARGE_BSS;
+struct arena_kept zone_kept_row[KEPT_ROWS] LARGE_BSS;
 
 /* ---- the limit ------------------------------------------------------------------------------ */
 

@@ -23,12 +23,12 @@ static unsigned rest_zone(const struct heap *heap, uint64_t address)
 static uint64_t rest_kept(struct heap *heap, uint64_t *clean)
 {
     const struct view *v = &heap->view;
-    uint64_t rows = view_value(v, VIEW_KEPT_CLEAN) + 1, at = view_value(v, VIEW_at_arena_kept_row);
+    uint64_t rows = view_value(v, VIEW_KEPT_CLEAN) + 1, at = view_value(v, VIEW_at_zone_kept_row);
     uint32_t size = view_size(v, VIEW_arena_kept), runs = view_size(v, VIEW_arena_kept_run) / 8;
     uint64_t word, n, pages = 0;
 
     *clean = 0;
-    if (!view_knows(v, VIEW_at_arena_kept_row))
+    if (!view_knows(v, VIEW_at_zone_kept_row))
         return 0;
     target_expect(heap->target, at, rows * size);
     for (uint64_t row = 0; row < rows; row++)
