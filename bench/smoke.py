@@ -22,6 +22,7 @@ HANDOFF_RCU = KMALLOC
 SLUB_BULK = KMALLOC | {"order", "free_order"}
 MEMORY = {"case", "allocator", "resident_over_live", "resident_mib", "faults_per_1000"}
 
+LARGE = SLAB_BULK | {"faults_per_1000", "resident_mib"}
 ACCOUNTED = SLAB_BULK | {"extra_ns"}
 COLUMNS = {"case", "allocator", "object_size", "align", "n", "mode", "resident_bytes",
            "counted_bytes", "extra_resident", "extra_counted"}
@@ -319,6 +320,20 @@ def check_columns(bench):
           f"columns-table: {lines}")
 
 
+def check_large(bench):
+    lines, missing = records(bench, "large", "--ms", "1", "--rounds", "1", "--size", "60000,3000000", "--n", "1,3")
+    cases = [f"large-{sizes}" for sizes in ("fixed", "alternating", "growing", "random")]
+    for line in lines:
+        check(set(line) == LARGE and line["case"] in cases, f"large: keys {sorted(line)}")
+        check(0 < line["pair_min"] <= line["pair_ns"] <= line["pair_max"], f"large: {line}")
+        check(line["resident_mib"] >= 0 and line["faults_per_1000"] >= 0, f"large: {line}")
+    for case in cases:
+        for mode in ("touched", "untouched"):
+            found = {(line["allocator"], line["linked"]) for line in lines
+                     if (line["case"], line["mode"]) == (case, mode)}
+            said_or_there({("stook-malloc", "shared"), ("glibc", "shared")}, found, missing, f"{case} {mode}")
+
+
 def check_idle(bench):
     lines, missing = records(bench, "idle", "--threads", "4", "--n", "50")
     for line in lines:
@@ -413,6 +428,7 @@ def main():
     check_accounted(bench, "tags")
     check_accounted(bench, "groups")
     check_columns(bench)
+    check_large(bench)
     check_idle(bench)
     check_against(bench)
     check_latency(bench)

@@ -75,7 +75,7 @@ def command_line():
     parser.add_argument("--mode", type=words_of(cases.MODES), metavar="LIST",
                         help="slab_bulk, handoff-burst: single, bulk; slub_bulk: emit, link-first, link-inside, bulk, "
                         "single; handoff-pool: single, pool; handoff-rcu: memb, qsbr; tags, groups: off, group, tag, "
-                        "both; columns: off, group, both")
+                        "both; columns: off, group, both; large: touched, untouched")
     parser.add_argument("--order", type=words_of(cases.ORDERS), metavar="LIST", help="slub_bulk: sequential, random")
     parser.add_argument("--free-order", type=words_of(cases.FREE_ORDERS), metavar="LIST",
                         help="slub_bulk: ordered, shuffled")

@@ -364,8 +364,13 @@ void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, 
 
 static void *private_large(size_t size, size_t align, bool *zeroed)
 {
-    void *object;
+    void *object = large_again(size, align);
 
+    if (object) {
+        if (zeroed)
+            *zeroed = false;
+        return object;
+    }
     object = large_alloc_any(size, align, context_enter(), zeroed);
     context_leave();
     return object;

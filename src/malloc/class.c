@@ -436,10 +436,18 @@ static __attribute__((noinline)) void *class_alloc_slow(size_t size, bool *zeroe
     return zeroed ? object : class_filled(object, size);
 }
 
+/* A large object, where nothing is counted or filled. */
+static inline bool class_is_pages(size_t size)
+{
+    return class_is_large(size) && !fast_is_closed();
+}
+
 void *class_alloc(size_t size, const void *from)
 {
     void *object;
 
+    if (class_is_pages(size))
+        return class_large(size, 1, NULL, from);
     return class_again(size, &object) ? object : class_alloc_slow(size, NULL, from);
 }
 
@@ -448,6 +456,8 @@ void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
     void *object;
 
     *zeroed = false;
+    if (class_is_pages(size))
+        return class_large(size, 1, zeroed, from);
     return class_again(size, &object) ? object : class_alloc_slow(size, zeroed, from);
 }
 
@@ -478,6 +488,8 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
     bool start;
     size_t size;
 
+    if (fast_may_be_pages(object) && stook_private_large_free(object))
+        return;
     if (fast_free_by(FAST_TESTED(push), FAST_TESTED(size_locked), object) || !object ||
         !start_malloc())
         return;
@@ -503,6 +515,8 @@ size_t class_size(const void *object, const char *call)
     bool start;
     size_t size;
 
+    if (fast_may_be_pages(object) && (size = stook_private_large_size(object)) != 0)
+        return size;
     size = boot_size(object);
     if (__builtin_expect(size != 0, 0) || !start_malloc())
         return size;

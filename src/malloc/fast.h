@@ -129,6 +129,15 @@ static inline __attribute__((always_inline)) bool fast_free_by(fast_push *push, 
     return false;
 }
 
+/* It lies where objects lie, and in no slab. */
+static inline bool fast_may_be_pages(const void *object)
+{
+    uintptr_t offset = (uintptr_t)object - fast.base;
+
+    return offset < FAST_TESTED(size) + FAST_TESTED(size_locked) &&
+           fast.entries[offset >> FAST_PAGE_SHIFT][0] == 0;
+}
+
 static inline __attribute__((always_inline)) bool fast_free(void *object)
 {
     return fast_free_by(stook_rseq_push, FAST_TESTED(size), object);

@@ -168,7 +168,7 @@ __attribute__((cold)) void arena_stat(struct arena_stat *stat)
         stat->warm += zone->warm_pages * PAGE_SIZE;
         if (kept <= stat->used) { /* racy */
             stat->used -= kept;
-            stat->warm += kept;
+            stat->warm += kept - arena_kept_in(KEPT_CLEAN, i) * PAGE_SIZE;
         }
         stat->limit += zone->limit_pages * PAGE_SIZE;
         stat->blocks += zone->opened;

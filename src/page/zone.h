@@ -230,6 +230,8 @@ void zone_advise(uint32_t first, uint32_t n, bool huge);
 void zone_set_reserve(struct zone *zone, size_t pages);
 /* The warm pages that the zone keeps while so many are in use. */
 size_t zone_limit(const struct zone *zone, size_t used);
+/* So many more may be warm before any go back. */
+size_t zone_slack(size_t limit);
 /* Pages left the free ones; `dirty` of them were warm, the rest came from the OS. */
 void zone_account_take(struct zone *zone, size_t pages, size_t dirty);
 /* Of a block that is cut into runs from now on: the first touch makes all of a huge page resident. */

@@ -12,8 +12,10 @@
  * Calls that free pages give back in small steps: at most ZONE_RUNS system calls each.  Once the limit is exceeded by an
  * eighth, these go on until it is reached.
  */
+#include "base/placed.h"
 #include "base/raw.h"
 #include "os/os.h"
+#include "page/arena_kept.h"
 #include "page/zone.h"
 
 #include <string.h>
@@ -29,6 +31,9 @@ enum {
     ZONE_RUNS = 4,             /* runs that one free gives back at most, a system call each, … */
     ZONE_STEP = (128 << 10) / PAGE_SIZE, /* … of so many pages, or twice those that are freed */
 };
+
+/* Warm, too, and out of their blocks (arena_kept.h). */
+struct arena_kept zone_kept_row[KEPT_ROWS] LARGE_BSS;
 
 /* ---- the limit ------------------------------------------------------------------------------ */
 
@@ -60,6 +65,13 @@ size_t zone_limit(const struct zone *zone, size_t used)
     if (room < zone->reserve_pages)
         room = zone->reserve_pages;
     return limit < room ? limit : room;
+}
+
+size_t zone_slack(size_t limit)
+{
+    size_t eighth = limit / 8 < 4 * ZONE_SLACK ? limit / 8 : 4 * ZONE_SLACK;
+
+    return eighth + (limit / 2 < ZONE_SLACK ? limit / 2 : ZONE_SLACK);
 }
 
 void zone_set_reserve(struct zone *zone, size_t pages)
@@ -245,14 +257,14 @@ bool zone_is_awaited(const struct zone *zone)
 void zone_purge_more(struct zone *zone, size_t pages)
 {
     size_t limit = zone_limit(zone, zone->used_pages);
-    size_t eighth = limit / 8 < 4 * ZONE_SLACK ? limit / 8 : 4 * ZONE_SLACK;
-    size_t slack = eighth + (limit / 2 < ZONE_SLACK ? limit / 2 : ZONE_SLACK);
+    size_t kept = arena_kept_in(KEPT_SPAN, (unsigned)(zone - zone_all.zone));
 
+    limit -= kept < limit ? kept : limit;
     if (zone->warm_pages <= limit)
         zone->begun = NULL;
     if (zone_all.learns && zone->warm_pages > (size_t)2 * ZONE_LIMIT_MIN)
         context_self()->due |= CONTEXT_DUE_WARM;
-    if (zone->warm_pages > (zone->begun ? limit : limit + slack))
+    if (zone->warm_pages > (zone->begun ? limit : limit + zone_slack(limit)))
         zone->owed_pages +=
             zone_purge(zone, limit, ZONE_RUNS, pages < ZONE_STEP / 2 ? ZONE_STEP : 2 * pages);
 }

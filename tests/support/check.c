@@ -283,7 +283,7 @@ static void check_arena(void)
         clean -= zone_all.zone[i].clean;
     for (unsigned i = 0; i < pagemap.zones; i++) {
         taken -= arena_kept(i); /* taken of their blocks, and warm */
-        warm += arena_kept(i);
+        warm += arena_kept(i) - arena_kept_in(KEPT_CLEAN, i);
     }
     CHECK(clean == 0, "%zd clean blocks are not counted", (ssize_t)clean);
     arena_stat(&stat);
