@@ -157,6 +157,9 @@ DEATH(zone_after_free, 0)
     kmem_cache_destroy(cache);
 }
 
+/* Compilers know what was asked for, and would warn of what these tests plant. */
+#define HIDE(p) __asm__("" : "+r"(p))
+
 /* Bytes 18 and 19 of an object that was asked for with 18. */
 DEATH(kmalloc_zone, 0)
 {
@@ -164,6 +167,7 @@ DEATH(kmalloc_zone, 0)
 
     p = kmalloc(18, GFP_KERNEL);
     MUST(ksize(p) == 18);
+    HIDE(p);
     p[18] = 0xab;
     p[19] = 0xab;
     MUST(stook_cache_validate(stook_cache_of(p)) == 1);
@@ -231,6 +235,7 @@ DEATH(large_zone, 0)
     MUST(ksize(p) == 20000);
     for (unsigned i = 0; i < 20000; i++)
         MUST(p[i] == 0);
+    HIDE(p);
     p[20000] = 1;
     p = krealloc(p, 19000, GFP_KERNEL);
     MUST(ksize(p) == 19000);
@@ -266,11 +271,13 @@ DEATH(krealloc_zone, 0)
         MUST(p[i] == 0);
     memset(p, 0xff, 48);
     p = krealloc(p, 40, GFP_KERNEL | __GFP_ZERO);
+    HIDE(p);
     for (unsigned i = 0; i < 40; i++)
         MUST(p[i] == 0xff);
     for (unsigned i = 40; i < 64; i++)
         MUST(p[i] == 0xcc);
     q = krealloc(p, 56, GFP_KERNEL | __GFP_ZERO);
+    HIDE(q);
     for (unsigned i = 0; i < 40; i++)
         MUST(q[i] == 0xff);
     for (unsigned i = 40; i < 56; i++)

@@ -99,11 +99,13 @@ int main(int argc, char **argv)
         ((volatile char *)parcel)[-3] = 1;
     if (!strcmp(fault, "size")) {
         volatile char *asked = stook_kmalloc(18, 0);
+        __asm__("" : "+r"(asked)); /* compilers know the size */
         asked[18] = 1;
         stook_free_any((void *)asked);
     }
     if (!strcmp(fault, "pages") || !strcmp(fault, "freed_pages")) {
         volatile char *asked = stook_kmalloc(20000, 0);
+        __asm__("" : "+r"(asked));
         asked[19999] = 1;
         if (!strcmp(fault, "pages"))
             asked[20000] = 1;
