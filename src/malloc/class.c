@@ -439,7 +439,7 @@ static __attribute__((noinline)) void *class_alloc_slow(size_t size, bool *zeroe
 /* A large object, where nothing is counted or filled. */
 static inline bool class_is_pages(size_t size)
 {
-    return class_is_large(size) && !fast_is_closed();
+    return !fast_is_closed() && class_is_large(size); /* class_canary is seen behind the first */
 }
 
 void *class_alloc(size_t size, const void *from)

@@ -132,10 +132,10 @@ static inline __attribute__((always_inline)) bool fast_free_by(fast_push *push, 
 /* It lies where objects lie, and in no slab. */
 static inline bool fast_may_be_pages(const void *object)
 {
+    size_t size = FAST_TESTED(size) + FAST_TESTED(size_locked); /* one of them is 0 */
     uintptr_t offset = (uintptr_t)object - fast.base;
 
-    return offset < FAST_TESTED(size) + FAST_TESTED(size_locked) &&
-           fast.entries[offset >> FAST_PAGE_SHIFT][0] == 0;
+    return offset < size && fast.entries[offset >> FAST_PAGE_SHIFT][0] == 0;
 }
 
 static inline __attribute__((always_inline)) bool fast_free(void *object)
