@@ -159,6 +159,7 @@ analyze:
 
 bench:
 	@scripts/deps.sh build bench
+	@cmake --preset release -DSTOOK_BENCH_PEERS=ON >/dev/null
 	@$(MAKE) --no-print-directory build
 	@for case in $(BENCH); do build/bin/stook-bench $$case || exit; done
 

@@ -23,6 +23,8 @@ enum mode {
     MODE_GROUP,       /* the group that each is charged to */
     MODE_TAG,         /* the call site that each was allocated at */
     MODE_BOTH,
+    MODE_TOUCHED,   /* a byte of each page of an object is written */
+    MODE_UNTOUCHED, /* none is */
     MODE_COUNT
 };
 
@@ -31,8 +33,8 @@ enum order { ORDER_NONE, ORDER_SEQUENTIAL, ORDER_RANDOM, ORDER_COUNT };
 enum free_order { FREE_ORDER_NONE, FREE_ORDER_ORDERED, FREE_ORDER_SHUFFLED, FREE_ORDER_COUNT };
 
 static const char *const mode_names[] = {
-    "",     "single", "bulk", "emit",  "link-first", "link-inside", "pool",
-    "memb", "qsbr",   "off",  "group", "tag",        "both"};
+    "",     "single", "bulk",  "emit", "link-first", "link-inside", "pool",     "memb",
+    "qsbr", "off",    "group", "tag",  "both",       "touched",     "untouched"};
 static const char *const order_names[] = {"", "sequential", "random"};
 static const char *const free_order_names[] = {"", "ordered", "shuffled"};
 

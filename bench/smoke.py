@@ -22,6 +22,7 @@ HANDOFF_RCU = KMALLOC
 SLUB_BULK = KMALLOC | {"order", "free_order"}
 MEMORY = {"case", "allocator", "resident_over_live", "resident_mib", "faults_per_1000"}
 
+LARGE = SLAB_BULK | {"faults_per_1000", "resident_mib"}
 ACCOUNTED = SLAB_BULK | {"extra_ns"}
 COLUMNS = {"case", "allocator", "object_size", "align", "n", "mode", "resident_bytes",
            "counted_bytes", "extra_resident", "extra_counted"}
@@ -33,7 +34,7 @@ LONG = {"case", "program", "allocator", "hours", "worst", "end", "after_mib", "a
         "child_private_mib"}
 PROGRAMS = {"case", "program", "allocator", "runs", "cpu_s", "user_s", "system_s", "wall_s", "peak_mib",
             "mean_pss_mib", "peak_pss_mib", "faults_minor", "faults_major", "requests_per_s", "p50_us",
-            "p99_us", "p999_us", "cpu_min", "cpu_max"}
+            "p99_us", "p999_us", "cpu_min", "cpu_max", "marked"}
 
 AGAINST = {"case", "allocator", "linked", "object_size", "n", "mode", "order", "free_order", "align",
            "raised", "metric", "runs", "this", "against", "difference", "ratio", "ratio_min",
@@ -194,24 +195,14 @@ def check_latency(bench):
         said_or_there(mallocs, {(line["allocator"], line["linked"]) for line in found}, missing, case)
 
 
-def check_verdicts():
-    """What is called a difference: rounds that agree, by more than a hundredth."""
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs"))
-    import compare  # pylint: disable=import-error,import-outside-toplevel
-    for ratios, less, wanted in (
-            ([0.9, 0.95, 0.93], True, "ahead"), ([0.9, 0.95, 0.93], False, "behind"),
-            ([1.2, 1.1, 1.3], True, "behind"), ([0.9, 1.1, 0.95], True, "even"),
-            ([0.995, 0.993, 0.991], True, "even"), ([0.5, 0.5], True, "too few runs"),
-            ([0.9] * 9 + [1.1], True, "ahead"), ([0.9] * 8 + [1.1] * 2, True, "even")):
-        check(compare.verdict(ratios, less) == wanted, f"verdict of {ratios}: {compare.verdict(ratios, less)}")
-    check(compare.paired([1, None, 3], [2, 2, 0]) == [0.5], "pairs")
-
-
 def check_programs(bench):
     """Programs of a machine that can build this and of our own, and one that fails."""
     names = ["awk", "bash", "own-document", "own-mixed", "own-relay"]  # as they are listed
-    text, _ = run(bench, "programs", "--json", "--quick", "--sample-ms", "2", "--allocators", "glibc,stook",
-                  "--programs", ",".join(names))
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as csv:
+        text, _ = run(bench, "programs", "--json", "--quick", "--sample-ms", "2", "--allocators", "glibc,stook",
+                      "--programs", ",".join(names), "--csv", csv.name, "--thp", "never")
+        again, _ = run(bench, "programs", "--read", csv.name)
+        check(csv.read().startswith("# CPU: ") and all(f"\n{name}: " in again for name in names), f"programs: {again}")
     lines = [json.loads(line) for line in text.splitlines()]
     check([(line["program"], line["allocator"]) for line in lines] ==
           [(name, malloc) for name in names for malloc in ("glibc", "stook")], f"programs: {text}")
@@ -223,6 +214,11 @@ def check_programs(bench):
         if ours:
             check(line["against_best"]["cpu_s"]["allocator"] == "glibc" and
                   line["against_best"]["cpu_s"]["verdict"] == "too few runs", f"programs: {line}")
+    text, _ = run(bench, "programs", "--json", "--quick", "--no-pss", "--allocators", "glibc,stook", "--programs",
+                  "own-document", "--litter", "0.5")
+    faults = {line["allocator"]: line["faults_minor"] for line in map(json.loads, text.splitlines())}
+    check(list(faults) == ["glibc", "stook", "glibc~", "stook~"] and faults["glibc~"] > faults["glibc"] and
+          faults["stook~"] > faults["stook"], f"programs, littered: {text}")
     for case, what in (("programs", ("--programs", "own-mixed", "--repeats", "1")), ("long", ("--case", "drift"))):
         done = subprocess.run([bench, case, *what, "--json", "--allocators", "glibc", "--timeout", "0.05"],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
@@ -324,6 +320,20 @@ def check_columns(bench):
           f"columns-table: {lines}")
 
 
+def check_large(bench):
+    lines, missing = records(bench, "large", "--ms", "1", "--rounds", "1", "--size", "60000,3000000", "--n", "1,3")
+    cases = [f"large-{sizes}" for sizes in ("fixed", "alternating", "growing", "random")]
+    for line in lines:
+        check(set(line) == LARGE and line["case"] in cases, f"large: keys {sorted(line)}")
+        check(0 < line["pair_min"] <= line["pair_ns"] <= line["pair_max"], f"large: {line}")
+        check(line["resident_mib"] >= 0 and line["faults_per_1000"] >= 0, f"large: {line}")
+    for case in cases:
+        for mode in ("touched", "untouched"):
+            found = {(line["allocator"], line["linked"]) for line in lines
+                     if (line["case"], line["mode"]) == (case, mode)}
+            said_or_there({("stook-malloc", "shared"), ("glibc", "shared")}, found, missing, f"{case} {mode}")
+
+
 def check_idle(bench):
     lines, missing = records(bench, "idle", "--threads", "4", "--n", "50")
     for line in lines:
@@ -418,10 +428,10 @@ def main():
     check_accounted(bench, "tags")
     check_accounted(bench, "groups")
     check_columns(bench)
+    check_large(bench)
     check_idle(bench)
     check_against(bench)
     check_latency(bench)
-    check_verdicts()
     check_programs(bench)
     check_long(bench)
     check_memory(bench, "returned", "--mib", "8")
@@ -431,7 +441,8 @@ def main():
 
     text, _ = run(bench, "pair", "--ms", "1", "--rounds", "1", "--repeats", "1", "--size",
                   "64,4096", "--allocators", "stook,glibc", "--linked", "shared")
-    check(text.count("stook ") == 2 and text.count("glibc ") == 2 and "mimalloc" not in text,
+    rows = [line.split()[0] for line in text.splitlines() if line.startswith("  ")]
+    check(rows.count("stook") == 2 and rows.count("glibc") == 2 and "mimalloc" not in text and "# kernel: " in text,
           f"the table of a selection:\n{text}")
     for case, words in (("handoff", ("handoff-burst: ", "handoff-pool: ", "handoff-rcu: ", "defer",
                                      "/ floor", "of that")),
@@ -444,6 +455,11 @@ def main():
                       "--size", "128", "--n", "40", "--allocators",
                       "stook,stook-malloc,glibc,floor-link")
         check(all(word in text for word in words), f"the table of {case}:\n{text}")
+    littered, _ = records(bench, "kmalloc", "--quick", "--litter", "0.5", "--n", "500", "--size", "64", "--allocators",
+                          "stook,glibc,dpdk")
+    check({line["allocator"] for line in littered} == {"stook", "glibc"}, f"a littered heap: {littered}")
+    refused = subprocess.run([bench, "idle", "--litter", "0.5"], stderr=subprocess.PIPE, text=True)
+    check(refused.returncode == 2 and "no such case" in refused.stderr, "a case that is not littered")
     refused = subprocess.run([bench, "slab_bulk", "--mode", "nonsense"], stderr=subprocess.PIPE,
                              text=True)
     check(refused.returncode == 2 and "there is no nonsense" in refused.stderr, "an unknown mode")

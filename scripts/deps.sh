@@ -65,6 +65,7 @@ bench       libmimalloc-dev         /usr/lib/*/libmimalloc.so
 bench       libjemalloc-dev         /usr/lib/*/libjemalloc.a
 bench       libgoogle-perftools-dev /usr/lib/*/libtcmalloc_minimal.a
 bench       libdpdk-dev             pc:libdpdk
+bench       libclang-rt-16-dev      /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.scudo_standalone-*.so
 
 programs    libpython3.11-testsuite /usr/lib/python3.11/test/test_json/__init__.py
 programs    sqlite3                 sqlite3

@@ -80,7 +80,8 @@ def parse(comment, code, where):
 
 
 def entries(text, header):
-    """The entries of a header, each with the declarations before it that have no function."""
+    """The entries of a header without the library's marks, each with the declarations before it that have no function."""
+    text = re.sub(r"\s*STOOK_(?:(?:NONNULL|MALLOC|SIZED)\([^)]*\)|WARN_UNUSED|NOTHROW)", "", text)
     before, at = [], 0
     started = header != "stook"
     while match := COMMENT.search(text, at):
@@ -123,10 +124,9 @@ def verbatim(code):
 
 
 def prototypes(code):
-    """What a program sees of the declarations, without the library's marks."""
+    """What a program sees of the declarations."""
     code = re.sub(r"^STOOK_API ", "", code, flags=re.M)
     code = re.sub(r"^(?:static inline|STOOK_INLINE) ([^{;]*\))\n\{.*?^\}", r"\1;", code, flags=re.M | re.S)
-    code = re.sub(r"\s*STOOK_(?:NONNULL\([^)]*\)|WARN_UNUSED|NOTHROW)", "", code)
     return re.sub(r"(\w+\([^;{}]*\));", lambda m: re.sub(r"\(\s+", "(", re.sub(r"\s*\n\s*", " ", m[1])) + ";", code)
 
 

@@ -6,6 +6,7 @@
  */
 #include "../worker/adapter.h"
 #include "../worker/cpus.h"
+#include "../worker/litter.h"
 #include "../worker/loops.h"
 #include "../worker/resident.h"
 
@@ -39,6 +40,7 @@ int case_slab_bulk(const struct case_params *params, struct case_result *result)
     cpus_pin(0);
     bulk.objects = resident_map(bulk.n * sizeof(void *));
     bulk.adapter = adapter_open_as(params, bulk.n);
+    litter(bulk.adapter, params);
     double ns = timing_median(by_bulk ? slab_bulk_bulk : slab_bulk_single, &bulk, params->ms,
                               params->rounds) /
                 (double)bulk.n;

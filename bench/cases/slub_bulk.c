@@ -9,6 +9,7 @@
  */
 #include "../worker/adapter.h"
 #include "../worker/cpus.h"
+#include "../worker/litter.h"
 #include "../worker/loops.h"
 #include "../worker/random.h"
 #include "../worker/resident.h"
@@ -90,6 +91,7 @@ static int slub_bulk_case(const struct case_params *params, size_t count,
     cpus_pin(0);
     bulk.objects = resident_map_huge(bulk.count * sizeof(void *));
     bulk.adapter = adapter_open_as(params, bulk.count);
+    litter(bulk.adapter, params);
     if (params->mode == MODE_SINGLE)
         slub_bulk_run(&bulk, params->rounds, 0, result);
     else

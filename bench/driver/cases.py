@@ -61,6 +61,10 @@ CASES = (
          3, n=(100000,), threads=2, rounds=20),
     Case("idle", "idle", "idle", "resident KiB for each thread that allocated and freed n objects, then idles",
          3, (256,), (1000,), threads=64),
+    *(Case(f"large-{sizes}", "large", "large", f"buffers about so large, {what}, n of them live; ns a buffer",
+           3, (20000, 60000, 200000, 600000, 2000000, 6000000, 16000000), (1, 4), rounds=3, ms=20)
+      for sizes, what in (("fixed", "all of one size"), ("alternating", "of a fifth and nine fifths in turns"),
+                          ("growing", "growing from a fifth to nine fifths"), ("random", "from a fifth to nine fifths"))),
     Case("returned", "memory", "memory",
          "objects of 16-2048 bytes, all freed in random order; what is resident then", 1, mib=1024),
     Case("breathing", "memory", "memory",
@@ -88,7 +92,7 @@ CALLS = LOOPS | {"handoff-rcu"}
 MALLOCS = CALLS | {"latency"}
 # Memory records do not say how they were linked, and it makes no difference to them: they are made with the shared
 # library where there is one.  A call for a batch makes no difference of it either, nor do single calls to memory this cold.
-ONCE = MALLOCS | {"memory", "slub_bulk"}
+ONCE = MALLOCS | {"memory", "slub_bulk", "large"}
 BULK = ("single", "bulk")
 STOOK = (*BULK, "emit", "link-inside")
 
@@ -101,13 +105,16 @@ ALLOCATORS = (
     Allocator("stook", "static", "stook", CALLS | {"accounted"}, STOOK),
     Allocator("stook", "shared", "stook", CALLS | {"slub_bulk", "accounted", "columns"}, STOOK),
     Allocator("stook-malloc", "static", "stook", MALLOCS),
-    Allocator("stook-malloc", "shared", "stook", MALLOCS | {"memory"}),
+    Allocator("stook-malloc", "shared", "stook", MALLOCS | {"memory", "large"}),
     Allocator("dpdk", "shared", "pool", HANDOFFS | {"slab_bulk", "slub_bulk", "kmalloc"}, BULK),
     Allocator("glibc", "static", "peer", MALLOCS),
     Allocator("glibc", "shared", "peer", ONCE),
     Allocator("mimalloc", "shared", "peer", ONCE),
+    Allocator("rpmalloc2", "shared", "peer", ONCE),
+    Allocator("scudo", "shared", "peer", ONCE),
     *(Allocator(name, linked, "peer", MALLOCS if linked == "static" else ONCE)
-      for name in ("jemalloc", "tcmalloc", "snmalloc", "mimalloc3", "jemalloc531") for linked in ("static", "shared")),
+      for name in ("jemalloc", "tcmalloc", "snmalloc", "mimalloc3", "jemalloc531", "mimalloc23", "rpmalloc", "tcg",
+                   "hardened") for linked in ("static", "shared")),
 )
 
 # The setting, for the environment, that makes an allocator keep the memory of cases that need it warm.
@@ -117,13 +124,15 @@ KEEPS = {
     "stook-malloc": "STOOK_RESERVE=512M",
     "glibc": "GLIBC_TUNABLES=glibc.malloc.trim_threshold=2147483648",
     "mimalloc": "MIMALLOC_ALLOW_DECOMMIT=0",
+    "mimalloc23": "MIMALLOC_PURGE_DELAY=-1",
     "mimalloc3": "MIMALLOC_PURGE_DELAY=-1",
     "jemalloc": "MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1",
     "jemalloc531": "_RJEM_MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1",
     "tcmalloc": "TCMALLOC_RELEASE_RATE=0",
 }
 
-MODES = (*STOOK, "link-first", "pool", "memb", "qsbr", "off", "group", "tag", "both")
+TOUCHED = ("touched", "untouched")
+MODES = (*STOOK, "link-first", "pool", "memb", "qsbr", "off", "group", "tag", "both", *TOUCHED)
 ORDERS = ("sequential", "random")
 FREE_ORDERS = ("ordered", "shuffled")
 
@@ -175,6 +184,8 @@ def variants(case, allocator, quick):
         return [Variant(mode, raised=True) for mode in ("memb", "qsbr")]
     if case.kind == "accounted":
         return [Variant(mode) for mode in ("off", "group", "tag", "both")]
+    if case.kind == "large":
+        return [Variant(mode) for mode in TOUCHED]
     if case.kind == "columns":
         return [Variant(mode, align=align) for align in case.align for mode in ("off", "group", "both")]
     return [Variant()]

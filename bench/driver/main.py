@@ -10,9 +10,11 @@ import sys
 
 import against
 import cases
+import machine
 import runs
 import tables
 
+LITTERED = ("loop", "slab_bulk", "slub_bulk", "kmalloc")  # kinds of cases for --litter
 PROGRAMS = {"programs": "main.py", "long": "long.py"}  # cases that are scripts of bench/programs, with their own options
 
 
@@ -30,6 +32,12 @@ def number(text):
     if not text.isdecimal() or not 0 < int(text) <= 1 << 40:
         raise argparse.ArgumentTypeError(f"{text}: not a number above zero")
     return int(text)
+
+
+def share(text):
+    if not 0 < float(text) <= 1:
+        raise argparse.ArgumentTypeError(f"{text}: not a share")
+    return float(text)
 
 
 def numbers(text):
@@ -67,7 +75,7 @@ def command_line():
     parser.add_argument("--mode", type=words_of(cases.MODES), metavar="LIST",
                         help="slab_bulk, handoff-burst: single, bulk; slub_bulk: emit, link-first, link-inside, bulk, "
                         "single; handoff-pool: single, pool; handoff-rcu: memb, qsbr; tags, groups: off, group, tag, "
-                        "both; columns: off, group, both")
+                        "both; columns: off, group, both; large: touched, untouched")
     parser.add_argument("--order", type=words_of(cases.ORDERS), metavar="LIST", help="slub_bulk: sequential, random")
     parser.add_argument("--free-order", type=words_of(cases.FREE_ORDERS), metavar="LIST",
                         help="slub_bulk: ordered, shuffled")
@@ -83,6 +91,9 @@ def command_line():
     parser.add_argument("--settle", type=float, default=0, metavar="SECONDS",
                         help="returned: wait before reading what is resident (0)")
     parser.add_argument("--in-order", action="store_true", help="returned: free in the order of allocation")
+    parser.add_argument("--litter", type=share, metavar="SHARE", help="pair, batch, slab_bulk, slub_bulk, kmalloc: in a heap "
+                        "of 100000 more objects, of which this share (0 to 1) was freed at random")
+    machine.add_options(parser)
     return parser.parse_args()
 
 
@@ -109,18 +120,23 @@ def run_case(options, case, size, n, libraries):
 
 
 def main():
+    machine.enter_root()
     if len(sys.argv) > 1 and sys.argv[1] in PROGRAMS:
         os.environ["STOOK_BENCH_LIBEXEC"] = runs.WORKERS
+        os.environ["PYTHONPATH"] = os.path.dirname(os.path.realpath(__file__))  # machine.py
         script = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../programs", PROGRAMS[sys.argv[1]])
         os.execv(sys.executable, [sys.executable, script, *sys.argv[2:]])
     options = command_line()
     libraries = against.open_libraries(options.against) if options.against else None
     chosen = [case for case in cases.CASES
               if options.case == "all" or (options.case in (case.name, case.family) and
-                                           runs.listed(options.cases, case.name))]
+                                           runs.listed(options.cases, case.name))
+              and (not options.litter or case.kind in LITTERED)]
     if not chosen:
         print("stook-bench: no such case:", options.case, *(options.cases or ()), file=sys.stderr)
         return 2
+    machine.set_thp(options.thp)
+    machine.say_facts(sys.stderr if options.json else sys.stdout)
     failures = [run_case(options, case, size, n, libraries)
                 for case in chosen for size, n in sizes_and_ns(options, case)]
     return 1 if any(failures) else 0

@@ -41,6 +41,7 @@ def records(options, case, size, n):
     return [Record(allocator, variant, size, n) for allocator in cases.ALLOCATORS
             if case.kind in allocator.kinds and listed(options.allocators, allocator.name)
             and (not options.against or allocator.role == "stook")
+            and (not options.litter or allocator.role in ("stook", "peer"))
             and (case.kind == "memory" or listed(options.linked, allocator.linked))
             for variant in cases.variants(case, allocator, options.quick)
             if listed(options.mode, variant.mode) and listed(options.order, variant.order)
@@ -83,6 +84,8 @@ def run(options, case, worker, record, *settings):
         "settle": options.settle, "in_order": int(options.in_order),
         "mode": variant.mode, "order": variant.order, "free_order": variant.free_order,
     }
+    if options.litter:
+        arguments["litter"] = options.litter
     return start(worker, case.name, arguments, [setting for setting in (keeps, *settings) if setting])
 
 

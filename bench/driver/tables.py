@@ -106,6 +106,7 @@ TABLES = {
         ("/ single", 2, if_bulk(to_single))])],
     "slub_bulk": [(("mode", "order", "free_order"), [RESERVE, *TIMES])],
     "kmalloc": [((), [RESERVE, *TIMES, BEST])],
+    "large": [(("mode",), [*SPREAD, ("flt/1000", 0, "faults_per_1000"), ("peak MiB", 1, "resident_mib"), BEST])],
     "accounted": [(("mode",), [*TIMES, ("operation", 2, extra_ns)])],
     "columns": [(("align", "mode"), [
         ("resident", 3, "resident_bytes"), ("extra", 3, extra("resident_bytes")), ("counted", 3, "counted_bytes"),
@@ -224,6 +225,8 @@ def json_of(case, record, records):
         keys.update((key, rounded(values.get(key))) for key in ("kib_per_thread", "kib_at_once"))
     elif case.kind not in ("loop", "handoff", "memory"):
         keys["mode"] = variant.mode
+    if case.kind == "large":
+        keys.update((key, rounded(values.get(key))) for key in ("faults_per_1000", "resident_mib"))
     if case.kind == "accounted":
         keys["extra_ns"] = rounded(extra_ns(record, records))
     if case.kind == "slub_bulk":

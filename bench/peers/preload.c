@@ -1,24 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The malloc family over the C functions of an allocator that was built from its crate, as a library to
- * preload: PEER(name) is the allocator's own name of a call.
+ * preload.
  */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(PEER_snmalloc)
-#define PEER(name) sn_##name
-#define PEER_USABLE sn_malloc_usable_size
-#elif defined(PEER_mimalloc3)
-#define PEER(name) mi_##name
-#define PEER_USABLE mi_usable_size
-#elif defined(PEER_jemalloc531)
-#define PEER(name) _rjem_##name
-#define PEER_USABLE _rjem_malloc_usable_size
-#else
-#error "which allocator?"
-#endif
+#include "names.h"
 
 void *PEER(malloc)(size_t size);
 void *PEER(calloc)(size_t n, size_t size);

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Who was first, where it can be told: runs are compared in pairs of the same round, so that a machine that
-changes its pace meets both."""
+"""Who was first, where it can be told.
+
+Runs are compared in pairs of the same round, so that a machine that changes its pace meets both. The best of several
+others is chosen in other rounds than the one that it is compared in: whoever was lucky in a round and is chosen for it
+would make the subject of the comparison look worse than it is.
+"""
+import collections
+import math
 import statistics
 
-# Ratios nearer to 1 than this are never called a difference, nor what fewer pairs show.
-LEAST, PAIRS = 0.01, 3
+LEAST = 0.01  # ratios nearer to 1 are never called a difference
+SURE = 0.95  # of an interval
 
 
 def median(values):
@@ -13,23 +19,58 @@ def median(values):
 
 
 def paired(ours, theirs):
-    """The ratios ours / theirs, round by round."""
-    return [a / b for a, b in zip(ours, theirs) if a is not None and b]
+    """The ratios ours / theirs, round by round; None where there is none."""
+    return [a / b if a is not None and b else None for a, b in zip(ours, theirs)]
+
+
+def interval(values):
+    """The narrowest pair of values between which their median lies with probability SURE, or None if there are too few.
+
+    By the signs alone: a median is below all but k of n values as seldom as n coins show at most k heads.
+    """
+    values = sorted(value for value in values if value is not None)
+    tail, left_out = 0.0, -1
+    for k in range(len(values)):
+        tail += math.comb(len(values), k) / 2 ** len(values)
+        if 2 * tail > 1 - SURE:
+            break
+        left_out = k
+    return None if left_out < 0 else (values[left_out], values[-1 - left_out])
 
 
 def verdict(ratios, less_is_better=True):
-    """'ahead', 'behind' or 'even' (within noise): which of ours and theirs, by pairs of runs.
-
-    A difference is one that all pairs but a tenth show in the same direction, and whose median is more than one
-    in a hundred.
-    """
-    if len(ratios) < PAIRS:
+    """'ahead', 'behind' or 'even' (within noise): a difference is more than one in a hundred, and 1 is outside of the
+    interval."""
+    sure = interval(ratios)
+    if not sure:
         return "too few runs"
-    middle = statistics.median(ratios)
-    below = sum(ratio < 1 for ratio in ratios)
-    above = sum(ratio > 1 for ratio in ratios)
-    spare = len(ratios) // 10
-    if abs(middle - 1) <= LEAST or max(below, above) < len(ratios) - spare:
+    if abs(median(ratios) - 1) <= LEAST or sure[0] <= 1 <= sure[1]:
         return "even"
-    is_less = below > above
-    return "ahead" if is_less == less_is_better else "behind"
+    return "ahead" if (sure[1] < 1) == less_is_better else "behind"
+
+
+def against_best(ours, others, less_is_better=True):
+    """Ours beside the best of the others: (whom most rounds chose, the ratios round by round).
+
+    A round is compared with the best of each other round; its ratio is the median of these. Where there is one round, or
+    one other, nothing can be chosen elsewhere.
+    """
+    best = min if less_is_better else max
+    chosen = {}
+    for turn in range(len(ours)):
+        there = {name: values[turn] for name, values in others.items() if values[turn]}
+        if there:
+            chosen[turn] = best(there, key=there.get)
+    no_choice = len(ours) == 1 or len(others) == 1
+    ratios = []
+    for turn, mine in enumerate(ours):
+        theirs = [others[name][turn] for choice, name in chosen.items() if choice != turn or no_choice]
+        ratios.append(median(paired([mine] * len(theirs), theirs)))
+    often = collections.Counter(chosen.values()).most_common(1)
+    return (often[0][0] if often else None), ratios
+
+
+def mean_by_rounds(columns):
+    """The geometric mean of several programs' ratios, round by round."""
+    turns = ([ratio for ratio in turn if ratio] for turn in zip(*columns))
+    return [math.exp(statistics.fmean(map(math.log, turn))) if turn else None for turn in turns]

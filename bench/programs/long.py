@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import catalogue
+import machine
 import mallocs
 import measure
 
@@ -104,7 +105,7 @@ def show(record):
 
 def main():
     options = command_line()
-    those = mallocs.find_all(options.allocators)
+    those = mallocs.find_all(options)
     failures = 0
     for name, words in cases(options):
         if not options.json:
@@ -112,6 +113,7 @@ def main():
                 "worst", "end", "after MiB", "live then", "huge pages", "child MiB")))
         for malloc in those:
             try:
+                machine.make_memory(options.memory)
                 record = {"case": "long", "program": name, "allocator": malloc.name,
                           **figures(run(words, malloc, options.timeout))}
             except (measure.Failed, OSError) as error:

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 """stook-bench programs: whole programs under each malloc at hand, in turns, in one run."""
 import argparse
-import json
 import os
 import pathlib
 import shutil
@@ -10,23 +9,18 @@ import sys
 import tempfile
 
 import catalogue
-import compare
+import machine
 import mallocs
 import measure
+import report
 import servers
-
-
-FIGURES = ("cpu_s", "user_s", "system_s", "wall_s", "peak_mib", "mean_pss_mib", "peak_pss_mib", "faults_minor",
-           "faults_major", "requests_per_s", "p50_us", "p99_us", "p999_us")
-# What is compared, and whether less is better.
-COMPARED = {"cpu_s": True, "peak_mib": True, "mean_pss_mib": True, "requests_per_s": False, "p99_us": True}
-
+import suite
 
 def command_line():
     parser = argparse.ArgumentParser(prog="stook-bench programs", description=__doc__.split(": ", 1)[1])
     mallocs.add_options(parser, "program", 120)
     parser.add_argument("--programs", metavar="LIST", help="only these")
-    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="counted rounds of runs (5)")
+    parser.add_argument("--repeats", type=int, default=7, metavar="N", help="counted rounds of runs (7)")
     parser.add_argument("--size", type=float, default=1.0, metavar="X",
                         help="of the work: 1 is about a second of each program")
     parser.add_argument("--quick", action="store_true", help="one round of a twentieth of the work")
@@ -34,17 +28,29 @@ def command_line():
     parser.add_argument("--sample-ms", type=float, default=10, metavar="MS", help="between two samples (10)")
     parser.add_argument("--list", action="store_true", help="names the programs and what is missing")
     parser.add_argument("--keep", metavar="DIR", help="makes the inputs in DIR and leaves them there")
+    parser.add_argument("--litter", type=float, metavar="SHARE", help="run each program also in a littered heap, NAME~: its "
+                        "own sizes allocated beforehand, and this share of them (0 to 1) freed at random")
+    parser.add_argument("--suite", metavar="CHECKOUT", help="run the tests of a built checkout of mimalloc-bench instead; "
+                        "--programs names some of them")
+    parser.add_argument("--csv", metavar="FILE", help="also writes each run there, in the form of that suite")
+    parser.add_argument("--read", metavar="FILE", help="run nothing: compare what such a file has")
     options = parser.parse_args()
     if options.quick:
         options.repeats, options.size = 1, options.size / 20
     if options.repeats < 1 or options.size <= 0 or options.sample_ms <= 0:
         parser.error("--repeats, --size and --sample-ms are above zero")
+    if options.litter is not None and (options.suite or not 0 <= options.litter <= 1):
+        parser.error("--litter is a share of 0 to 1, and not for --suite")
     options.programs = options.programs.split(",") if options.programs else None
     return options
 
 
 def subjects(options):
     """All programs and servers that were asked for; those that are missing with the reason."""
+    if options.suite:
+        every = suite.tests(options.suite, options.programs)
+        why = every[0].missing()
+        return ([], {one.name: why for one in every}) if why else (every, {})
     every = [*catalogue.PROGRAMS, *servers.SERVERS]
     known = {one.name for one in every}
     for name in options.programs or []:
@@ -52,15 +58,18 @@ def subjects(options):
             sys.exit(f"stook-bench programs: no such program: {name} (--list names them)")
     asked = [one for one in every if not options.programs or one.name in options.programs]
     missing = {one.name: why for one in asked if (why := one.missing())}
+    if options.litter is not None:
+        missing |= {one.name: "servers are not littered" for one in asked if isinstance(one, type)}
     return [one for one in asked if one.name not in missing], missing
 
 
 class Subject:
     """One program or server: its rounds."""
+    compared = report.COMPARED
 
     def __init__(self, one, folder, options, cpu):
         self.one, self.options = one, options
-        self.is_server = isinstance(one, type)
+        self.name, self.what, self.is_server = one.name, one.what, isinstance(one, type)
         folder.mkdir(exist_ok=True)
         if self.is_server:
             self.thing = one(folder)
@@ -68,15 +77,23 @@ class Subject:
             self.thing = one.make(folder, options.size)
         self.cpu = None if self.is_server or one.threads else cpu
         self.sums = {}
+        if options.litter is not None:
+            self.cost = folder / "litter"
+            self.cost.mkdir(exist_ok=True)
+            self.thing.env |= {"BENCH_LITTER": str(self.cost), "BENCH_LITTER_SHARE": str(options.litter)}
+            measure.run(self.thing, mallocs.Malloc("", mallocs.RECORD), self.cpu, options.timeout)
 
-    def run(self, malloc):
+    def run(self, malloc, seconds):
+        """The figures of each row that the subject has in tables."""
         if self.is_server:
-            return servers.run(self.thing, malloc, self.options.size)
-        figures = measure.run(self.thing, malloc, self.cpu, self.options.timeout)
+            return {self.name: servers.run(self.thing, malloc, self.options.size)}
+        figures = measure.run(self.thing, malloc, self.cpu, seconds)
+        if malloc.name.endswith(report.LITTERED):
+            mallocs.subtract(self.cost / "cost", figures)
         total = figures.pop("sum")
         if self.thing.checked and self.sums.setdefault("first", total) != total:
             raise measure.Failed("its output differs")
-        return figures
+        return {self.name: figures}
 
     def sampled(self, malloc):
         pause = self.options.sample_ms / 1000
@@ -85,138 +102,121 @@ class Subject:
         return measure.run_sampled(self.thing, malloc, self.cpu, self.options.timeout, pause)
 
 
+def one_run(subject, malloc, options, is_counted):
+    """Figures by row."""
+    machine.make_memory(options.memory)
+    figures = subject.run(malloc, options.timeout)
+    if is_counted and not options.no_pss and not options.suite:
+        machine.make_memory(options.memory)
+        figures[subject.name] |= subject.sampled(malloc)
+    return figures
+
+
 def rounds(subject, those, options):
-    """For each malloc its figures, a list a round; and what failed."""
-    taken = {malloc.name: {key: [] for key in FIGURES} for malloc in those}
-    failed = {}
+    """For each row of the subject and each malloc its figures, a dictionary a round; and what failed."""
+    rows, failed = {}, {}
     for turn in range(-1, options.repeats):  # the first warms up and is not counted
         for at in range(len(those)):
             malloc = those[(at + max(turn, 0)) % len(those)]
             if malloc.name in failed:
                 continue
             try:
-                figures = subject.run(malloc)
-                if not options.no_pss and turn >= 0 and turn < 3:
-                    figures |= subject.sampled(malloc)
+                figures = one_run(subject, malloc, options, turn >= 0)
             except (measure.Failed, OSError) as error:
                 failed[malloc.name] = str(error)
                 continue
-            if turn >= 0:
-                for key in FIGURES:
-                    taken[malloc.name][key].append(figures.get(key))
-    return {name: figures for name, figures in taken.items() if name not in failed}, failed
+            for row in figures if turn >= 0 else ():
+                rows.setdefault(row, {}).setdefault(malloc.name, []).append(figures[row])
+    return rows or {subject.name: {}}, failed
 
 
-def records_of(one, those, taken, failed):
-    """A record a malloc. Ratios of Stook's are to the best of the others, round by round."""
-    made = []
-    for malloc in those:
-        record = {"case": "programs", "program": one.name, "allocator": malloc.name}
-        if malloc.name in failed:
-            made.append(record | {"failed": failed[malloc.name]})
+class Csv:
+    """The file of --csv: what the table is of, and each run."""
+
+    def __init__(self, options, those):
+        self.file = open(options.csv, "w", encoding="utf-8") if options.csv else None
+        self.more = not options.suite
+        if self.file:
+            machine.say_facts(self.file, *((f"malloc {one.name}", one.version()) for one in those), memory=options.memory)
+            print(suite.HEADER, *(suite.MORE if self.more else ()), file=self.file)
+
+    def write(self, rows, failed):
+        if not self.file:
+            return
+        for row, runs in rows.items():
+            for turn in zip(*([(name, one) for one in of_malloc] for name, of_malloc in runs.items() if name not in failed)):
+                for name, figures in turn:
+                    print(suite.line_of(row, name, figures, self.more), file=self.file)
+            for name, why in failed.items():
+                print(f"# failed: {row} {name}: {why}", file=self.file)
+        self.file.flush()
+
+
+def read_only(options):
+    """The tables of a file; the form of the suite alone has no more than eight columns."""
+    rows, names, compared = {}, {}, suite.Test.compared
+    with open(options.read, encoding="utf-8") as lines:
+        for row, malloc, figures in suite.read(lines):
+            if (options.programs and row not in options.programs) or (
+                    options.allocators and malloc not in options.allocators.split(",")):
+                continue
+            names[malloc] = None
+            compared = report.COMPARED if "mean_pss_mib" in figures else compared
+            rows.setdefault(row, {}).setdefault(malloc, []).append(figures)
+    for runs in rows.values():  # a file may lack some runs
+        most = max(map(len, runs.values()))
+        runs |= {name: of_malloc + [{}] * (most - len(of_malloc)) for name, of_malloc in runs.items()}
+    rows = {row: report.by_figure(runs, ()) for row, runs in rows.items()}
+    for row, taken in rows.items():
+        report.show_row(row, "", list(names), taken, {}, compared, options.json)
+    if not options.json:
+        report.summary(rows, list(names), compared)
+    return 0
+
+
+def measure_all(options, chosen, those, folder):
+    """Runs the subjects; the figures by row, and how much failed."""
+    names, csv = [malloc.name for malloc in those], Csv(options, those)
+    cpu, every, failures = max(os.sched_getaffinity(0)), {}, 0
+    for one in chosen:
+        try:
+            subject = one if options.suite else Subject(one, folder / one.name, options, cpu)
+        except (measure.Failed, OSError, ValueError) as error:
+            print(f"missing: {one.name}: its input cannot be made: {error}", file=sys.stderr)
+            failures += 1
             continue
-        figures = taken[malloc.name]
-        record |= {"runs": len(figures["cpu_s"])}
-        record |= {key: compare.median(figures[key]) for key in FIGURES}
-        record |= {"cpu_min": min(figures["cpu_s"]), "cpu_max": max(figures["cpu_s"])}
-        if malloc.name == "stook":
-            record["against_best"] = against_best(taken)
-        made.append(record)
-    return made
-
-
-def against_best(taken):
-    """For each compared figure the best other malloc, the median of the paired ratios to it, and the verdict."""
-    found = {}
-    for key, less in COMPARED.items():
-        others = {name: middle for name, figures in taken.items()
-                  if name != "stook" and (middle := compare.median(figures[key]))}
-        if not others or compare.median(taken["stook"][key]) is None:
-            continue
-        best = (min if less else max)(others, key=others.get)
-        ratios = compare.paired(taken["stook"][key], taken[best][key])
-        found[key] = {"allocator": best, "ratio": compare.median(ratios),
-                      "ratio_min": min(ratios), "ratio_max": max(ratios), "verdict": compare.verdict(ratios, less)}
-    return found
-
-
-def say(text):
-    print(text, flush=True)
-
-
-def cell(value, digits):
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def show(one, those, records, server):
-    columns = [("cpu_s", "cpu s", 3), ("user_s", "user", 3), ("system_s", "system", 3), ("wall_s", "wall", 3),
-               ("peak_mib", "peak MiB", 1), ("mean_pss_mib", "mean PSS", 1), ("faults_minor", "faults", 0)]
-    if server:
-        columns += [("requests_per_s", "requests/s", 0), ("p50_us", "p50 us", 0), ("p99_us", "p99", 0), ("p999_us", "p99.9", 0)]
-    say(f"\n{one.name}: {one.what}")
-    say(f"  {'':<12}" + "".join(f"{title:>11}" for _, title, _ in columns))
-    for record in records:
-        if "failed" in record:
-            say(f"  {record['allocator']:<12} failed: {record['failed']}")
-            continue
-        say(f"  {record['allocator']:<12}" + "".join(f"{cell(record[key], digits):>11}" for key, _, digits in columns))
-    for record in records:
-        for key, found in record.get("against_best", {}).items():
-            word = {"even": "within noise"}.get(found["verdict"], found["verdict"])
-            say(f"  stook {key}: {found['ratio']:.3f} of {found['allocator']} "
-                f"({found['ratio_min']:.3f} to {found['ratio_max']:.3f}): {word}")
-
-
-def summary(every):
-    """How often Stook was where, by compared figure."""
-    say("\nstook beside the best other of each program, by pairs of runs:")
-    for key in COMPARED:
-        words = {"ahead": [], "even": [], "behind": []}
-        for name, found in every.items():
-            if key in found and found[key]["verdict"] in words:
-                words[found[key]["verdict"]].append(name)
-        if any(words.values()):
-            say(f"  {key:<15} ahead {len(words['ahead'])}, within noise {len(words['even'])}, "
-                f"behind {len(words['behind'])}" + (f": {', '.join(words['behind'])}" if words["behind"] else ""))
+        rows, failed = rounds(subject, those, options)
+        failures += len(failed)
+        csv.write(rows, failed)
+        for row, runs in rows.items():
+            every[row] = report.by_figure(runs, failed)
+            report.show_row(row, subject.what, names, every[row], failed, subject.compared, options.json)
+    if not options.json:
+        report.summary(every, names, suite.Test.compared if options.suite else report.COMPARED)
+    return failures
 
 
 def main():
     options = command_line()
+    if options.read:
+        return read_only(options)
     chosen, missing = subjects(options)
     if options.list:
         for one in [*catalogue.PROGRAMS, *servers.SERVERS]:
             print(f"{one.name:<16} {one.what}" + (f"  (missing: {missing[one.name]})" if one.name in missing else ""))
         return 0
-    those = mallocs.find_all(options.allocators)
+    those = mallocs.find_all(options)
+    if options.litter is not None:
+        those += [one.littered() for one in those]
     for name, why in missing.items():
         print(f"missing: {name}: {why}", file=sys.stderr)
     folder = pathlib.Path(options.keep or tempfile.mkdtemp(prefix="stook-bench-"))
     folder.mkdir(exist_ok=True)
-    cpu = max(os.sched_getaffinity(0))
-    every, failures = {}, 0
     try:
-        for one in chosen:
-            try:
-                subject = Subject(one, folder / one.name, options, cpu)
-            except (measure.Failed, OSError, ValueError) as error:
-                print(f"missing: {one.name}: its input cannot be made: {error}", file=sys.stderr)
-                failures += 1
-                continue
-            taken, failed = rounds(subject, those, options)
-            failures += len(failed)
-            records = records_of(one, those, taken, failed)
-            if options.json:
-                for record in records:
-                    say(json.dumps(record))
-            else:
-                show(one, those, records, subject.is_server)
-            every |= {one.name: record["against_best"] for record in records if record.get("against_best")}
+        return 1 if measure_all(options, chosen, those, folder) else 0
     finally:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
-    if not options.json and every:
-        summary(every)
-    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ class Run:
             stdin = opened.enter_context(open(command.stdin or os.devnull, "rb"))
             try:
                 self.launcher = subprocess.Popen(
-                    [LAUNCH, str(report), "-" if cpu is None else str(cpu), str(malloc.preload or "-"), *command.words],
+                    [LAUNCH, str(report), "-" if cpu is None else str(cpu), str(malloc and malloc.preload or "-"), *command.words],
                     stdin=stdin, stdout=subprocess.DEVNULL if stdout is None else stdout, stderr=subprocess.DEVNULL,
                     cwd=command.cwd, env=environment(command), pass_fds=(report,), start_new_session=True)
             finally:

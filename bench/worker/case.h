@@ -22,8 +22,9 @@ struct case_params {
     unsigned rounds; /* inner rounds: timed cases report their median */
     unsigned ms;     /* length of a timed round */
     double settle;   /* seconds between the last free and reading what is resident */
-    int in_order;    /* returned: free in the order of allocation, not in random order */
-    enum mode mode;  /* modes.h, as the next two; _NONE where the case has no such choice */
+    double litter; /* share of objects that a littered heap has free; 0: the heap is not littered */
+    int in_order;  /* returned: free in the order of allocation, not in random order */
+    enum mode mode; /* modes.h, as the next two; _NONE where the case has no such choice */
     enum order order;
     enum free_order free_order;
 };
@@ -48,6 +49,10 @@ int case_columns(const struct case_params *params, struct case_result *result);
 int case_latency(const struct case_params *params, struct case_result *result);
 int case_latency_phases(const struct case_params *params, struct case_result *result);
 int case_idle(const struct case_params *params, struct case_result *result);
+int case_large_fixed(const struct case_params *params, struct case_result *result);
+int case_large_alternating(const struct case_params *params, struct case_result *result);
+int case_large_growing(const struct case_params *params, struct case_result *result);
+int case_large_random(const struct case_params *params, struct case_result *result);
 int case_returned(const struct case_params *params, struct case_result *result);
 int case_breathing(const struct case_params *params, struct case_result *result);
 int case_remote_ordered(const struct case_params *params, struct case_result *result);

@@ -42,6 +42,10 @@ static const struct {
     {"latency", case_latency},
     {"latency-phases", case_latency_phases},
     {"latency-threads", case_latency},
+    {"large-fixed", case_large_fixed},
+    {"large-alternating", case_large_alternating},
+    {"large-growing", case_large_growing},
+    {"large-random", case_large_random},
     {"returned", case_returned},
     {"breathing", case_breathing},
     {"remote-ordered", case_remote_ordered},
@@ -87,6 +91,8 @@ static void worker_parse(struct case_params *params, char *argument)
         params->ms = (unsigned)number;
     else if (!strcmp(argument, "settle"))
         params->settle = number;
+    else if (!strcmp(argument, "litter"))
+        params->litter = number;
     else if (!strcmp(argument, "in_order"))
         params->in_order = (int)number;
     else if (!strcmp(argument, "mode"))

@@ -48,16 +48,20 @@ STOOK_C_BEGIN
  * locks:   as stook_alloc()
  * cost:    stook_alloc()'s, and a load from a table
  */
-STOOK_API void *stook_kmalloc(size_t size, unsigned flags) STOOK_WARN_UNUSED;
-STOOK_API void *stook_kmalloc_node(size_t size, unsigned flags, int node) STOOK_WARN_UNUSED;
-STOOK_API void *stook_kmalloc_at(size_t size, unsigned flags,
-                                 struct stook_site *site) STOOK_WARN_UNUSED;
+STOOK_API void *stook_kmalloc(size_t size, unsigned flags) STOOK_MALLOC(1);
+STOOK_API void *stook_kmalloc_node(size_t size, unsigned flags, int node) STOOK_MALLOC(1);
+STOOK_API void *stook_kmalloc_at(size_t size, unsigned flags, struct stook_site *site)
+    STOOK_MALLOC(1);
 static inline size_t stook_array_bytes(size_t n, size_t size)
 {
     size_t bytes;
-    return __builtin_mul_overflow(n, size, &bytes) ? SIZE_MAX : bytes;
+    if (__builtin_mul_overflow(n, size, &bytes)) {
+        bytes = SIZE_MAX;
+        __asm__("" : "+r"(bytes)); /* no constant, of which compilers would warn */
+    }
+    return bytes;
 }
-static inline void *stook_kmalloc_array(size_t n, size_t size, unsigned flags)
+static inline STOOK_MALLOC(1, 2) void *stook_kmalloc_array(size_t n, size_t size, unsigned flags)
 {
     return stook_kmalloc(stook_array_bytes(n, size), flags);
 }
@@ -78,8 +82,9 @@ static inline void *stook_kmalloc_array(size_t n, size_t size, unsigned flags)
  * locks:   as stook_kmalloc()
  * cost:    as stook_kmalloc(), and copying unless it is resized in place
  */
-STOOK_API void *stook_krealloc(void *object, size_t size, unsigned flags) STOOK_WARN_UNUSED;
-static inline void *stook_krealloc_array(void *object, size_t n, size_t size, unsigned flags)
+STOOK_API void *stook_krealloc(void *object, size_t size, unsigned flags) STOOK_SIZED(2);
+static inline STOOK_SIZED(2, 3) void *stook_krealloc_array(void *object, size_t n, size_t size,
+                                                           unsigned flags)
 {
     return stook_krealloc(object, stook_array_bytes(n, size), flags);
 }

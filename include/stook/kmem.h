@@ -14,12 +14,13 @@
  * A program that has some of these names itself leaves ours out, by a definition before the first of these headers:
  *
  *   STOOK_KMEM_LINUX        0x060100: the code is of Linux 6.1; the default is 0x070200
- *   STOOK_KMEM_GFP_TYPES    the name of its gfp_types.h, in quotes: the flags of gfp_t
+ *   STOOK_KMEM_GFP_TYPES    the name of its gfp_types.h, in quotes: gfp_t, its flags, gfpflags_allow_blocking(), …_spinning()
  *   STOOK_KMEM_NO_RCU       kfree_rcu() and its like
  *   STOOK_KMEM_NO_CLEANUP   __free() and what else <linux/cleanup.h> has
  *   STOOK_KMEM_NO_STRING    kmemdup(), kstrdup(), kasprintf() and their like
  *   STOOK_KMEM_NO_MEMPOOL   memory pools: of a program that compiles the kernel's mm/mempool.c
- *   STOOK_KMEM_NO_PAGES     alloc_pages(), page_address() and pools of pages
+ *   STOOK_KMEM_NO_VMALLOC   vmalloc(), vfree() and their like
+ *   STOOK_KMEM_NO_PAGES     alloc_pages(), __get_free_pages(), page_address() and pools of pages
  *   STOOK_KMEM_NO_ACCOUNT   SLAB_ACCOUNT and __GFP_ACCOUNT have no meaning then
  */
 #ifndef STOOK_KMEM_H
@@ -34,6 +35,9 @@
 #endif
 #ifndef STOOK_KMEM_NO_RCU
 #include <stook/kmem_rcu.h>
+#endif
+#ifndef STOOK_KMEM_NO_VMALLOC
+#include <stook/kmem_vmalloc.h>
 #endif
 #ifndef STOOK_KMEM_NO_PAGES
 #include <stook/kmem_page.h>

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 STOOK_C_BEGIN
@@ -29,7 +30,8 @@ typedef unsigned slab_flags_t;
 #define SLAB_STORE_USER 0x0800u         /* STOOK_CACHE_DEBUG_USER */
 #define SLAB_TRACE 0x1000u              /* STOOK_CACHE_DEBUG_TRACE */
 #define SLAB_FAILSLAB 0x2000u           /* STOOK_CACHE_DEBUG_FAIL */
-#define SLAB_ACCOUNT 0x0020u /* STOOK_CACHE_ACCOUNT: all are charged to the thread's group */
+#define SLAB_ACCOUNT 0x0020u      /* STOOK_CACHE_ACCOUNT: all are charged to the thread's group */
+#define SLAB_NO_SHEAVES 0x200000u /* STOOK_CACHE_NOSHEAF */
 /* Those without: accepted.  Caches are never merged; links are always checked. */
 #define SLAB_NO_MERGE 0x0010u
 #define SLAB_RECLAIM_ACCOUNT 0x0040u
@@ -42,6 +44,10 @@ typedef unsigned slab_flags_t;
 #define SLAB_NO_USER_FLAGS 0x40000u
 #define SLAB_MEM_SPREAD 0x80000u
 #define SLAB_SKIP_KFENCE 0x100000u
+#define SLAB_KMALLOC 0u
+#define SLAB_NO_OBJ_EXT 0u
+#define SLAB_OBJ_EXT_IN_OBJ 0u
+#define SLAB_MAY_ACCOUNT 0u
 
 struct kmem_cache;
 struct slab_sheaf;
@@ -92,12 +98,12 @@ static inline unsigned kmem_stook_cache_flags(slab_flags_t flags)
            (flags & SLAB_STORE_USER ? STOOK_CACHE_DEBUG_USER : 0) |
            (flags & SLAB_TRACE ? STOOK_CACHE_DEBUG_TRACE : 0) |
            (flags & SLAB_FAILSLAB ? STOOK_CACHE_DEBUG_FAIL : 0) |
+           (flags & SLAB_NO_SHEAVES ? STOOK_CACHE_NOSHEAF : 0) |
            (flags & SLAB_ACCOUNT ? KMEM_CACHE_ACCOUNT : 0);
 }
 
-static inline struct kmem_cache *kmem_create_with_args(const char *name, size_t size,
-                                                       const struct kmem_cache_args *given,
-                                                       slab_flags_t flags)
+static inline STOOK_WARN_UNUSED struct kmem_cache *kmem_create_with_args(
+    const char *name, size_t size, const struct kmem_cache_args *given, slab_flags_t flags)
 {
     struct stook_cache_args args;
     struct stook_cache *cache;
@@ -117,8 +123,10 @@ static inline struct kmem_cache *kmem_create_with_args(const char *name, size_t 
     return (struct kmem_cache *)(void *)cache;
 }
 
-static inline struct kmem_cache *kmem_create_with_ctor(const char *name, size_t size, size_t align,
-                                                       slab_flags_t flags, void (*ctor)(void *))
+static inline STOOK_WARN_UNUSED struct kmem_cache *kmem_create_with_ctor(const char *name,
+                                                                         size_t size, size_t align,
+                                                                         slab_flags_t flags,
+                                                                         void (*ctor)(void *))
 {
     struct kmem_cache_args args;
 
@@ -143,10 +151,9 @@ static inline struct kmem_cache *kmem_create_with_ctor(const char *name, size_t 
     KMEM_CREATE_PICK(__VA_ARGS__, kmem_create_with_ctor, kmem_create_with_args, , )(__VA_ARGS__)
 #endif
 
-static inline struct kmem_cache *kmem_cache_create_usercopy(const char *name, size_t size,
-                                                            size_t align, slab_flags_t flags,
-                                                            size_t useroffset, size_t usersize,
-                                                            void (*ctor)(void *))
+static inline STOOK_WARN_UNUSED struct kmem_cache *kmem_cache_create_usercopy(
+    const char *name, size_t size, size_t align, slab_flags_t flags, size_t useroffset,
+    size_t usersize, void (*ctor)(void *))
 {
     (void)useroffset;
     (void)usersize;
@@ -174,6 +181,25 @@ static inline int kmem_cache_shrink(struct kmem_cache *cache)
     return stook_kmem_shrink(kmem_stook_cache(cache));
 }
 
+/* An object is charged where it is allocated, or never: see kmem_cache_alloc(). */
+static inline bool kmem_cache_charge(void *object, gfp_t gfp)
+{
+    (void)object;
+    (void)gfp;
+    return true;
+}
+
+/* Says on standard error whose an object is; false: no cache's. */
+static inline bool kmem_dump_obj(const void *object)
+{
+    struct stook_cache *cache = stook_cache_of(object);
+
+    if (cache)
+        fprintf(stderr, " slab %s pointer %p size %zu\n", stook_cache_name(cache), object,
+                stook_cache_object_size(cache));
+    return cache != NULL;
+}
+
 /* There are caches from the first call on. */
 static inline bool slab_is_available(void)
 {
@@ -187,7 +213,7 @@ static inline unsigned kmem_cache_size(struct kmem_cache *cache)
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-static inline void *kmem_alloc_nofail(struct kmem_cache *cache, gfp_t gfp)
+static inline STOOK_WARN_UNUSED void *kmem_alloc_nofail(struct kmem_cache *cache, gfp_t gfp)
 {
     struct kmem_tries tries = KMEM_TRIES;
     void *object;
@@ -201,7 +227,7 @@ static inline void *kmem_alloc_nofail(struct kmem_cache *cache, gfp_t gfp)
 
 /* __GFP_ZERO with a constructor is refused: NULL with EINVAL.  __GFP_ACCOUNT has no effect: a cache with SLAB_ACCOUNT
  * charges all its objects, another one has no place for owners. */
-static inline void *kmem_cache_alloc(struct kmem_cache *cache, gfp_t gfp)
+static inline STOOK_WARN_UNUSED void *kmem_cache_alloc(struct kmem_cache *cache, gfp_t gfp)
 {
     if (gfp & __GFP_NOFAIL)
         return kmem_alloc_nofail(cache, gfp);
@@ -212,13 +238,14 @@ static inline void *kmem_cache_alloc(struct kmem_cache *cache, gfp_t gfp)
 #endif
 }
 
-static inline void *kmem_cache_zalloc(struct kmem_cache *cache, gfp_t gfp)
+static inline STOOK_WARN_UNUSED void *kmem_cache_zalloc(struct kmem_cache *cache, gfp_t gfp)
 {
     return kmem_cache_alloc(cache, gfp | __GFP_ZERO);
 }
 
 /* Nothing is accounted to the list. */
-static inline void *kmem_cache_alloc_lru(struct kmem_cache *cache, struct list_lru *lru, gfp_t gfp)
+static inline STOOK_WARN_UNUSED void *kmem_cache_alloc_lru(struct kmem_cache *cache,
+                                                           struct list_lru *lru, gfp_t gfp)
 {
     (void)lru;
     return kmem_cache_alloc(cache, gfp);
@@ -229,7 +256,8 @@ static inline void *kmem_cache_alloc_lru(struct kmem_cache *cache, struct list_l
 #endif
 
 /* The node's memory, else the nearest node's, unless __GFP_THISNODE is given. */
-static inline void *kmem_cache_alloc_node(struct kmem_cache *cache, gfp_t gfp, int node)
+static inline STOOK_WARN_UNUSED void *kmem_cache_alloc_node(struct kmem_cache *cache, gfp_t gfp,
+                                                            int node)
 {
     unsigned flags = kmem_stook_flags(gfp) | kmem_stook_node_flags(gfp);
     struct kmem_tries tries = KMEM_TRIES;
@@ -241,6 +269,8 @@ static inline void *kmem_cache_alloc_node(struct kmem_cache *cache, gfp_t gfp, i
         object = stook_alloc_node(kmem_stook_cache(cache), flags, node);
     while (!object && !(flags & STOOK_THISNODE) && kmem_stook_again(gfp, &tries));
     kmem_stook_done(&tries);
+    if (!object && !(flags & STOOK_THISNODE) && errno == EINVAL) /* no such node */
+        return kmem_cache_alloc(cache, gfp);
     return object;
 }
 
@@ -261,8 +291,9 @@ typedef bool kmem_bulk_t;
 #endif
 
 /* All of them or none; of none: false. */
-static inline kmem_bulk_t kmem_cache_alloc_bulk(struct kmem_cache *cache, gfp_t gfp, size_t n,
-                                                void **objects)
+static inline STOOK_WARN_UNUSED kmem_bulk_t kmem_cache_alloc_bulk(struct kmem_cache *cache,
+                                                                  gfp_t gfp, size_t n,
+                                                                  void **objects)
 {
     struct kmem_tries tries = KMEM_TRIES;
     int result;
@@ -299,8 +330,8 @@ static inline void kmem_cache_free_bulk(struct kmem_cache *cache, size_t n, void
 /* ---- prefilled sheaves ----------------------------------------------------------------------- */
 
 /* At least `size` objects; of 0 NULL. */
-static inline struct slab_sheaf *kmem_cache_prefill_sheaf(struct kmem_cache *cache, gfp_t gfp,
-                                                          unsigned size)
+static inline STOOK_WARN_UNUSED struct slab_sheaf *kmem_cache_prefill_sheaf(
+    struct kmem_cache *cache, gfp_t gfp, unsigned size)
 {
     unsigned flags = kmem_stook_flags(gfp);
     struct kmem_tries tries = KMEM_TRIES;
@@ -341,8 +372,9 @@ static inline void kmem_cache_return_sheaf(struct kmem_cache *cache, gfp_t gfp,
 }
 
 /* Never fails while the sheaf holds an object. */
-static inline void *kmem_cache_alloc_from_sheaf(struct kmem_cache *cache, gfp_t gfp,
-                                                struct slab_sheaf *sheaf)
+static inline STOOK_WARN_UNUSED void *kmem_cache_alloc_from_sheaf(struct kmem_cache *cache,
+                                                                  gfp_t gfp,
+                                                                  struct slab_sheaf *sheaf)
 {
     return (stook_sheaf_alloc)(kmem_stook_cache(cache), kmem_stook_flags(gfp),
                                kmem_stook_sheaf(sheaf));
@@ -363,15 +395,16 @@ static inline unsigned kmem_cache_sheaf_size(struct slab_sheaf *sheaf)
 STOOK_C_END
 
 #ifdef __cplusplus
-static inline struct kmem_cache *kmem_cache_create(const char *name, size_t size,
-                                                   const struct kmem_cache_args *args,
-                                                   slab_flags_t flags)
+static inline STOOK_WARN_UNUSED struct kmem_cache *kmem_cache_create(
+    const char *name, size_t size, const struct kmem_cache_args *args, slab_flags_t flags)
 {
     return kmem_create_with_args(name, size, args, flags);
 }
 
-static inline struct kmem_cache *kmem_cache_create(const char *name, size_t size, size_t align,
-                                                   slab_flags_t flags, void (*ctor)(void *))
+static inline STOOK_WARN_UNUSED struct kmem_cache *kmem_cache_create(const char *name, size_t size,
+                                                                     size_t align,
+                                                                     slab_flags_t flags,
+                                                                     void (*ctor)(void *))
 {
     return kmem_create_with_ctor(name, size, align, flags, ctor);
 }

@@ -6,7 +6,9 @@
  *
  * A program with its own gfp_types.h, the one of the kernel that the code is of, includes it before this header, or
  * defines STOOK_KMEM_GFP_TYPES as its name: '-DSTOOK_KMEM_GFP_TYPES="linux/gfp_types.h"' (with quotes: gcc knows a
- * macro linux).  This header then takes those values and defines no flag.  They are macros there, and at least the six that are asked for below.
+ * macro linux).  This header then takes those values.  It defines no flag, no gfp_t, which that file or one before it
+ * has, and neither gfpflags_allow_blocking() nor gfpflags_allow_spinning().  The flags are macros, and at least the six
+ * that are asked for below.
  */
 #ifndef STOOK_KMEM_GFP_H
 #define STOOK_KMEM_GFP_H
@@ -32,9 +34,9 @@
 
 STOOK_C_BEGIN
 
-typedef unsigned gfp_t;
-
 #ifndef GFP_KERNEL
+
+typedef unsigned gfp_t;
 
 /* The zones: no meaning here. */
 #define __GFP_DMA 0x1u
@@ -89,6 +91,16 @@ typedef unsigned gfp_t;
     ((GFP_HIGHUSER_MOVABLE | __GFP_COMP | __GFP_NOMEMALLOC | __GFP_NOWARN) & ~__GFP_RECLAIM)
 #define GFP_TRANSHUGE (GFP_TRANSHUGE_LIGHT | __GFP_DIRECT_RECLAIM)
 
+static inline bool gfpflags_allow_blocking(const gfp_t gfp)
+{
+    return (gfp & __GFP_DIRECT_RECLAIM) != 0;
+}
+
+static inline bool gfpflags_allow_spinning(const gfp_t gfp)
+{
+    return (gfp & __GFP_RECLAIM) != 0;
+}
+
 #elif !defined(__GFP_IO) || !defined(__GFP_FS) || !defined(__GFP_ZERO) ||                          \
     !defined(__GFP_DIRECT_RECLAIM) || !defined(__GFP_KSWAPD_RECLAIM) || !defined(__GFP_NOFAIL)
 #error                                                                                             \
@@ -112,25 +124,16 @@ typedef unsigned gfp_t;
 #define KMEM_GFP_MODEST 0u
 #endif
 
-static inline bool gfpflags_allow_blocking(const gfp_t gfp)
-{
-    return (gfp & __GFP_DIRECT_RECLAIM) != 0;
-}
-
-static inline bool gfpflags_allow_spinning(const gfp_t gfp)
-{
-    return (gfp & (__GFP_DIRECT_RECLAIM | __GFP_KSWAPD_RECLAIM)) != 0;
-}
-
 /* STOOK_* of a gfp_t.  All of this folds where it is a constant. */
 static inline unsigned kmem_stook_flags(gfp_t gfp)
 {
     const gfp_t all = __GFP_DIRECT_RECLAIM | __GFP_IO | __GFP_FS;
+    const gfp_t locks = __GFP_DIRECT_RECLAIM | __GFP_KSWAPD_RECLAIM;
     unsigned zero = gfp & __GFP_ZERO ? STOOK_ZERO : 0;
 
     if ((gfp & all) == all)
         return zero | STOOK_WAIT;
-    return zero | (gfpflags_allow_spinning(gfp) ? STOOK_NORECLAIM : STOOK_SIGNAL_SAFE);
+    return zero | (gfp & locks ? STOOK_NORECLAIM : STOOK_SIGNAL_SAFE);
 }
 
 static inline unsigned kmem_stook_node_flags(gfp_t gfp)

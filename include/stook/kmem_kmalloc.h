@@ -37,55 +37,53 @@ static inline unsigned kmem_kmalloc_flags(gfp_t gfp)
            (gfp & KMEM_GFP_ACCOUNT ? STOOK_KMEM_ACCOUNT : 0);
 }
 
-static inline void *kmalloc(size_t size, gfp_t gfp)
+static inline STOOK_MALLOC(1) void *kmalloc(size_t size, gfp_t gfp)
 {
     if (gfp & KMEM_GFP_ACCOUNT)
         return stook_kmem_alloc(NULL, size, 1, kmem_kmalloc_flags(gfp), NUMA_NO_NODE);
     return (stook_kmalloc)(size, kmem_kmalloc_flags(gfp));
 }
 
-static inline void *kzalloc(size_t size, gfp_t gfp)
+static inline STOOK_MALLOC(1) void *kzalloc(size_t size, gfp_t gfp)
 {
     return kmalloc(size, gfp | __GFP_ZERO);
 }
 
-static inline void *kmalloc_array(size_t n, size_t size, gfp_t gfp)
+static inline STOOK_MALLOC(1, 2) void *kmalloc_array(size_t n, size_t size, gfp_t gfp)
 {
     return kmalloc(stook_array_bytes(n, size), gfp);
 }
 
-static inline void *kcalloc(size_t n, size_t size, gfp_t gfp)
+static inline STOOK_MALLOC(1, 2) void *kcalloc(size_t n, size_t size, gfp_t gfp)
 {
     return kmalloc_array(n, size, gfp | __GFP_ZERO);
 }
 
-static inline void *kmalloc_node(size_t size, gfp_t gfp, int node)
+static inline STOOK_MALLOC(1) void *kmalloc_node(size_t size, gfp_t gfp, int node)
 {
-    unsigned flags = kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp);
-
-    if (gfp & KMEM_GFP_ACCOUNT)
-        return stook_kmem_alloc(NULL, size, 1, flags, node);
-    return stook_kmalloc_node(size, flags, node);
+    return stook_kmem_alloc(NULL, size, 1, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp),
+                            node);
 }
 
-static inline void *kzalloc_node(size_t size, gfp_t gfp, int node)
+static inline STOOK_MALLOC(1) void *kzalloc_node(size_t size, gfp_t gfp, int node)
 {
     return kmalloc_node(size, gfp | __GFP_ZERO, node);
 }
 
-static inline void *kmalloc_array_node(size_t n, size_t size, gfp_t gfp, int node)
+static inline STOOK_MALLOC(1, 2) void *kmalloc_array_node(size_t n, size_t size, gfp_t gfp,
+                                                          int node)
 {
     return kmalloc_node(stook_array_bytes(n, size), gfp, node);
 }
 
-static inline void *kcalloc_node(size_t n, size_t size, gfp_t gfp, int node)
+static inline STOOK_MALLOC(1, 2) void *kcalloc_node(size_t n, size_t size, gfp_t gfp, int node)
 {
     return kmalloc_node(stook_array_bytes(n, size), gfp | __GFP_ZERO, node);
 }
 
 /* From any context, also a signal handler that interrupted this library: it takes no lock that is held.  Sizes up to
  * KMALLOC_MAX_CACHE_SIZE.  Of gfp only __GFP_ZERO and __GFP_ACCOUNT count.  The node is a wish. */
-static inline void *kmalloc_nolock(size_t size, gfp_t gfp, int node)
+static inline STOOK_MALLOC(1) void *kmalloc_nolock(size_t size, gfp_t gfp, int node)
 {
     unsigned flags = STOOK_SIGNAL_SAFE | (gfp & __GFP_ZERO ? STOOK_ZERO : 0) |
                      (gfp & KMEM_GFP_ACCOUNT ? STOOK_KMEM_ACCOUNT : 0);
@@ -97,26 +95,27 @@ static inline void *kmalloc_nolock(size_t size, gfp_t gfp, int node)
  * As krealloc(9): size 0 frees and gives ZERO_SIZE_PTR; with __GFP_ZERO in all calls new bytes are 0.  `align` is a
  * power of two up to 2 MiB.  An object that is not aligned so moves, and with __GFP_THISNODE one of another node.
  */
-static inline void *krealloc_node_align(const void *object, size_t size, unsigned long align,
-                                        gfp_t gfp, int node)
+static inline STOOK_SIZED(2) void *krealloc_node_align(const void *object, size_t size,
+                                                       unsigned long align, gfp_t gfp, int node)
 {
     return stook_kmem_realloc(object, size, align,
                               kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp), node);
 }
 
-static inline void *krealloc_node(const void *object, size_t size, gfp_t gfp, int node)
+static inline STOOK_SIZED(2) void *krealloc_node(const void *object, size_t size, gfp_t gfp,
+                                                 int node)
 {
     return krealloc_node_align(object, size, 1, gfp, node);
 }
 
-static inline void *krealloc(const void *object, size_t size, gfp_t gfp)
+static inline STOOK_SIZED(2) void *krealloc(const void *object, size_t size, gfp_t gfp)
 {
     if (gfp & KMEM_GFP_ACCOUNT)
         return krealloc_node(object, size, gfp, NUMA_NO_NODE);
     return stook_krealloc((void *)(uintptr_t)object, size, kmem_kmalloc_flags(gfp));
 }
 
-static inline void *krealloc_array(void *object, size_t n, size_t size, gfp_t gfp)
+static inline STOOK_SIZED(2, 3) void *krealloc_array(void *object, size_t n, size_t size, gfp_t gfp)
 {
     return krealloc(object, stook_array_bytes(n, size), gfp);
 }
@@ -159,70 +158,35 @@ static inline void kfree_sensitive(const void *object)
 }
 
 /* Larger requests are whole pages, contiguous to the program, in kmalloc() as well. */
-static inline void *kvmalloc(size_t size, gfp_t gfp)
-{
-    return kmalloc(size, gfp);
-}
+#define kvmalloc kmalloc
+#define kvzalloc kzalloc
+#define kvmalloc_array kmalloc_array
+#define kvcalloc kcalloc
+#define kvcalloc_node kcalloc_node
+#define kvmalloc_node kmalloc_node
+#define kvzalloc_node kzalloc_node
+#define kvrealloc_node_align krealloc_node_align
+#define kvrealloc_node krealloc_node
 
-static inline void *kvzalloc(size_t size, gfp_t gfp)
-{
-    return kzalloc(size, gfp);
-}
-
-static inline void *kvmalloc_array(size_t n, size_t size, gfp_t gfp)
-{
-    return kmalloc_array(n, size, gfp);
-}
-
-static inline void *kvcalloc(size_t n, size_t size, gfp_t gfp)
-{
-    return kcalloc(n, size, gfp);
-}
-
-static inline void *kvcalloc_node(size_t n, size_t size, gfp_t gfp, int node)
-{
-    return kcalloc_node(n, size, gfp, node);
-}
-
-static inline void *kvmalloc_node_align(size_t size, unsigned long align, gfp_t gfp, int node)
+static inline STOOK_MALLOC(1) void *kvmalloc_node_align(size_t size, unsigned long align, gfp_t gfp,
+                                                        int node)
 {
     return stook_kmem_alloc(NULL, size, align, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp),
                             node);
 }
 
-static inline void *kvmalloc_node(size_t size, gfp_t gfp, int node)
-{
-    return kmalloc_node(size, gfp, node);
-}
-
-static inline void *kvzalloc_node(size_t size, gfp_t gfp, int node)
-{
-    return kzalloc_node(size, gfp, node);
-}
-
 #if STOOK_KMEM_LINUX < 0x060c00
-static inline void *kvrealloc(const void *object, size_t had, size_t size, gfp_t gfp)
+static inline STOOK_SIZED(3) void *kvrealloc(const void *object, size_t had, size_t size, gfp_t gfp)
 {
     (void)had;
     return krealloc(object, size, gfp);
 }
 #else
-static inline void *kvrealloc(const void *object, size_t size, gfp_t gfp)
+static inline STOOK_SIZED(2) void *kvrealloc(const void *object, size_t size, gfp_t gfp)
 {
     return krealloc(object, size, gfp);
 }
 #endif
-
-static inline void *kvrealloc_node_align(const void *object, size_t size, unsigned long align,
-                                         gfp_t gfp, int node)
-{
-    return krealloc_node_align(object, size, align, gfp, node);
-}
-
-static inline void *kvrealloc_node(const void *object, size_t size, gfp_t gfp, int node)
-{
-    return krealloc_node(object, size, gfp, node);
-}
 
 static inline void kvfree(const void *object)
 {
@@ -244,7 +208,12 @@ static inline void kvfree_sensitive(const void *object, size_t size)
 #define kmalloc_track_caller(size, gfp) kmalloc(size, gfp)
 #define kmalloc_node_track_caller(size, gfp, node) kmalloc_node(size, gfp, node)
 
-/* The names behind the kernel's counting of call sites (alloc_hooks()). */
+/* The kernel counts call sites by alloc_hooks(); the names behind it. */
+#ifndef alloc_hooks
+#define alloc_hooks(call) (call)
+#endif
+#define kmalloc_track_caller_noprof kmalloc
+#define kmalloc_node_track_caller_noprof(size, gfp, node, caller) kmalloc_node(size, gfp, node)
 #define kmalloc_noprof kmalloc
 #define kzalloc_noprof kzalloc
 #define kmalloc_node_noprof kmalloc_node
@@ -258,6 +227,7 @@ static inline void kvfree_sensitive(const void *object, size_t size)
 #define kvmalloc_node_noprof kvmalloc_node
 #define kvmalloc_node_align_noprof kvmalloc_node_align
 #define kvmalloc_array_noprof kvmalloc_array
+#define kvmalloc_array_node_noprof kmalloc_array_node
 #define kvcalloc_noprof kvcalloc
 #define kvcalloc_node_noprof kvcalloc_node
 #define kvrealloc_node_align_noprof kvrealloc_node_align

@@ -37,7 +37,9 @@ static inline size_t kmem_flex_size(size_t head, size_t n, size_t element)
 {
     size_t size;
 
-    return __builtin_add_overflow(head, stook_array_bytes(n, element), &size) ? SIZE_MAX : size;
+    if (__builtin_add_overflow(head, stook_array_bytes(n, element), &size))
+        size = stook_array_bytes(SIZE_MAX, 2);
+    return size;
 }
 
 #ifdef __has_builtin
@@ -98,9 +100,11 @@ static inline size_t kmem_flex_size(size_t head, size_t n, size_t element)
  */
 typedef struct stook_kmem_buckets kmem_buckets;
 
-static inline kmem_buckets *kmem_buckets_create(const char *name, slab_flags_t flags,
-                                                unsigned useroffset, unsigned usersize,
-                                                void (*ctor)(void *))
+static inline STOOK_WARN_UNUSED kmem_buckets *kmem_buckets_create(const char *name,
+                                                                  slab_flags_t flags,
+                                                                  unsigned useroffset,
+                                                                  unsigned usersize,
+                                                                  void (*ctor)(void *))
 {
     struct stook_cache_args args;
     kmem_buckets *buckets;
@@ -119,18 +123,20 @@ static inline kmem_buckets *kmem_buckets_create(const char *name, slab_flags_t f
 }
 
 /* NULL is kmalloc()'s own caches.  __GFP_ACCOUNT has no meaning for buckets: SLAB_ACCOUNT has. */
-static inline void *kmem_buckets_alloc_node(kmem_buckets *buckets, size_t size, gfp_t gfp, int node)
+static inline STOOK_SIZED(2) void *kmem_buckets_alloc_node(kmem_buckets *buckets, size_t size,
+                                                           gfp_t gfp, int node)
 {
     return stook_kmem_alloc(buckets, size, 1, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp),
                             node);
 }
 
-static inline void *kmem_buckets_alloc(kmem_buckets *buckets, size_t size, gfp_t gfp)
+static inline STOOK_SIZED(2) void *kmem_buckets_alloc(kmem_buckets *buckets, size_t size, gfp_t gfp)
 {
     return kmem_buckets_alloc_node(buckets, size, gfp, NUMA_NO_NODE);
 }
 
-static inline void *kmem_buckets_valloc(kmem_buckets *buckets, size_t size, gfp_t gfp)
+static inline STOOK_SIZED(2) void *kmem_buckets_valloc(kmem_buckets *buckets, size_t size,
+                                                       gfp_t gfp)
 {
     return kmem_buckets_alloc(buckets, size, gfp);
 }

@@ -70,7 +70,7 @@ static inline bool kmem_mempool_fill(mempool_t *pool, gfp_t gfp)
 }
 
 /* Elements of a cache without constructor (pool_data), or of kmalloc() (pool_data is their size). */
-static inline void *mempool_alloc_slab(gfp_t gfp, void *pool_data)
+static inline STOOK_WARN_UNUSED void *mempool_alloc_slab(gfp_t gfp, void *pool_data)
 {
     return kmem_cache_alloc((struct kmem_cache *)pool_data, gfp);
 }
@@ -80,7 +80,7 @@ static inline void mempool_free_slab(void *element, void *pool_data)
     kmem_cache_free((struct kmem_cache *)pool_data, element);
 }
 
-static inline void *mempool_kmalloc(gfp_t gfp, void *pool_data)
+static inline STOOK_WARN_UNUSED void *mempool_kmalloc(gfp_t gfp, void *pool_data)
 {
     return kmalloc((size_t)(uintptr_t)pool_data, gfp);
 }
@@ -93,7 +93,7 @@ static inline void mempool_kfree(void *element, void *pool_data)
 
 /* Elements of 2^order pages; pool_data is the order. */
 #ifndef STOOK_KMEM_NO_PAGES
-static inline void *mempool_alloc_pages(gfp_t gfp, void *pool_data)
+static inline STOOK_WARN_UNUSED void *mempool_alloc_pages(gfp_t gfp, void *pool_data)
 {
     return alloc_pages(gfp, (unsigned)(uintptr_t)pool_data);
 }
@@ -148,9 +148,10 @@ static inline int mempool_init(mempool_t *pool, int min_nr, mempool_alloc_t *all
     return mempool_init_node(pool, min_nr, alloc_fn, free_fn, pool_data, GFP_KERNEL, NUMA_NO_NODE);
 }
 
-static inline mempool_t *mempool_create_node(int min_nr, mempool_alloc_t *alloc_fn,
-                                             mempool_free_t *free_fn, void *pool_data, gfp_t gfp,
-                                             int node)
+static inline STOOK_WARN_UNUSED mempool_t *mempool_create_node(int min_nr,
+                                                               mempool_alloc_t *alloc_fn,
+                                                               mempool_free_t *free_fn,
+                                                               void *pool_data, gfp_t gfp, int node)
 {
     mempool_t *pool = (mempool_t *)kzalloc_node(sizeof(*pool), gfp, node);
 
@@ -160,8 +161,8 @@ static inline mempool_t *mempool_create_node(int min_nr, mempool_alloc_t *alloc_
     return NULL;
 }
 
-static inline mempool_t *mempool_create(int min_nr, mempool_alloc_t *alloc_fn,
-                                        mempool_free_t *free_fn, void *pool_data)
+static inline STOOK_WARN_UNUSED mempool_t *mempool_create(int min_nr, mempool_alloc_t *alloc_fn,
+                                                          mempool_free_t *free_fn, void *pool_data)
 {
     return mempool_create_node(min_nr, alloc_fn, free_fn, pool_data, GFP_KERNEL, NUMA_NO_NODE);
 }
@@ -186,7 +187,7 @@ static inline gfp_t kmem_mempool_first(gfp_t gfp)
  * of both succeeds: so it never fails.  __GFP_ZERO fails with EINVAL, since the reserve's elements are not
  * zeros.
  */
-static inline void *mempool_alloc(mempool_t *pool, gfp_t gfp)
+static inline STOOK_WARN_UNUSED void *mempool_alloc(mempool_t *pool, gfp_t gfp)
 {
     gfp_t first = kmem_mempool_first(gfp);
     int saved = errno;
@@ -210,7 +211,7 @@ static inline void *mempool_alloc(mempool_t *pool, gfp_t gfp)
 }
 
 /* From the reserve alone, or NULL. */
-static inline void *mempool_alloc_preallocated(mempool_t *pool)
+static inline STOOK_WARN_UNUSED void *mempool_alloc_preallocated(mempool_t *pool)
 {
     return stook_kmem_bag_take(pool->bag);
 }
@@ -310,7 +311,8 @@ static inline int mempool_resize(mempool_t *pool, int min_nr)
     return 0;
 }
 
-static inline mempool_t *mempool_create_slab_pool(int min_nr, struct kmem_cache *cache)
+static inline STOOK_WARN_UNUSED mempool_t *mempool_create_slab_pool(int min_nr,
+                                                                    struct kmem_cache *cache)
 {
     return mempool_create(min_nr, mempool_alloc_slab, mempool_free_slab, cache);
 }
@@ -320,7 +322,7 @@ static inline int mempool_init_slab_pool(mempool_t *pool, int min_nr, struct kme
     return mempool_init(pool, min_nr, mempool_alloc_slab, mempool_free_slab, cache);
 }
 
-static inline mempool_t *mempool_create_kmalloc_pool(int min_nr, size_t size)
+static inline STOOK_WARN_UNUSED mempool_t *mempool_create_kmalloc_pool(int min_nr, size_t size)
 {
     return mempool_create(min_nr, mempool_kmalloc, mempool_kfree, (void *)(uintptr_t)size);
 }
@@ -331,7 +333,7 @@ static inline int mempool_init_kmalloc_pool(mempool_t *pool, int min_nr, size_t 
 }
 
 #ifndef STOOK_KMEM_NO_PAGES
-static inline mempool_t *mempool_create_page_pool(int min_nr, int order)
+static inline STOOK_WARN_UNUSED mempool_t *mempool_create_page_pool(int min_nr, int order)
 {
     return mempool_create(min_nr, mempool_alloc_pages, mempool_free_pages, (void *)(intptr_t)order);
 }

@@ -45,11 +45,14 @@ STOOK_API int stook_kmem_buckets_destroy(struct stook_kmem_buckets *buckets);
  *
  * stook_kmem_realloc() is stook_krealloc() with these: an object that is not aligned so, or with STOOK_THISNODE is
  * of another node, moves.
+ *
+ * Of a node that the machine does not have, both take any node's memory, or with STOOK_THISNODE fail.  (Buckets may have a
+ * constructor: no STOOK_MALLOC().)
  */
 STOOK_API void *stook_kmem_alloc(struct stook_kmem_buckets *buckets, size_t size, size_t align,
-                                 unsigned flags, int node) STOOK_WARN_UNUSED;
+                                 unsigned flags, int node) STOOK_SIZED(2);
 STOOK_API void *stook_kmem_realloc(const void *object, size_t size, size_t align, unsigned flags,
-                                   int node) STOOK_WARN_UNUSED;
+                                   int node) STOOK_SIZED(2);
 
 /* Reports that a cache which the program cannot do without cannot be made, and aborts. */
 STOOK_API void stook_kmem_panic(const char *name, int error) __attribute__((noreturn));

@@ -15,7 +15,7 @@ STOOK_C_BEGIN
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-static inline void *kmemdup(const void *from, size_t size, gfp_t gfp)
+static inline STOOK_SIZED(2) void *kmemdup(const void *from, size_t size, gfp_t gfp)
 {
     void *copy = kmalloc(size, gfp & ~__GFP_ZERO);
 
@@ -24,18 +24,19 @@ static inline void *kmemdup(const void *from, size_t size, gfp_t gfp)
     return copy;
 }
 
-static inline void *kmemdup_array(const void *from, size_t n, size_t size, gfp_t gfp)
+static inline STOOK_SIZED(2, 3) void *kmemdup_array(const void *from, size_t n, size_t size,
+                                                    gfp_t gfp)
 {
     return kmemdup(from, stook_array_bytes(n, size), gfp);
 }
 
-static inline void *kvmemdup(const void *from, size_t size, gfp_t gfp)
+static inline STOOK_SIZED(2) void *kvmemdup(const void *from, size_t size, gfp_t gfp)
 {
     return kmemdup(from, size, gfp);
 }
 
 /* With a NUL behind. */
-static inline char *kmemdup_nul(const char *from, size_t size, gfp_t gfp)
+static inline STOOK_WARN_UNUSED char *kmemdup_nul(const char *from, size_t size, gfp_t gfp)
 {
     char *copy = from && size < PTRDIFF_MAX ? (char *)kmalloc(size + 1, gfp & ~__GFP_ZERO) : NULL;
 
@@ -46,12 +47,12 @@ static inline char *kmemdup_nul(const char *from, size_t size, gfp_t gfp)
     return copy;
 }
 
-static inline char *kstrdup(const char *from, gfp_t gfp)
+static inline STOOK_WARN_UNUSED char *kstrdup(const char *from, gfp_t gfp)
 {
     return from ? kmemdup_nul(from, strlen(from), gfp) : NULL;
 }
 
-static inline char *kstrndup(const char *from, size_t most, gfp_t gfp)
+static inline STOOK_WARN_UNUSED char *kstrndup(const char *from, size_t most, gfp_t gfp)
 {
     const char *end = from ? (const char *)memchr(from, 0, most) : NULL;
 
@@ -59,7 +60,7 @@ static inline char *kstrndup(const char *from, size_t most, gfp_t gfp)
 }
 
 /* Always a copy: nothing here knows what is constant. */
-static inline const char *kstrdup_const(const char *from, gfp_t gfp)
+static inline STOOK_WARN_UNUSED const char *kstrdup_const(const char *from, gfp_t gfp)
 {
     return kstrdup(from, gfp);
 }
@@ -69,8 +70,8 @@ static inline void kfree_const(const void *object)
     stook_free_any((void *)(uintptr_t)object);
 }
 
-static inline __attribute__((format(printf, 2, 0))) char *kvasprintf(gfp_t gfp, const char *format,
-                                                                     va_list list)
+static inline STOOK_WARN_UNUSED __attribute__((format(printf, 2, 0))) char *kvasprintf(
+    gfp_t gfp, const char *format, va_list list)
 {
     va_list again;
     char *text = NULL;
@@ -86,8 +87,15 @@ static inline __attribute__((format(printf, 2, 0))) char *kvasprintf(gfp_t gfp, 
     return text;
 }
 
-static inline __attribute__((format(printf, 2, 3))) char *kasprintf(gfp_t gfp, const char *format,
-                                                                    ...)
+/* Always of its own. */
+static inline STOOK_WARN_UNUSED __attribute__((format(printf, 2, 0))) const char *kvasprintf_const(
+    gfp_t gfp, const char *format, va_list list)
+{
+    return kvasprintf(gfp, format, list);
+}
+
+static inline STOOK_WARN_UNUSED __attribute__((format(printf, 2, 3))) char *kasprintf(
+    gfp_t gfp, const char *format, ...)
 {
     va_list list;
     char *text;

@@ -109,6 +109,30 @@ STOOK_API int stook_cache_stat(struct stook_cache *cache, struct stook_stat *sta
     STOOK_NONNULL(1, 2);
 
 /*
+ * Read what a cache holds.
+ *
+ * The numbers are those of its row in the report (docs/report.md), and need no counting.  The caller sets usage->size to
+ * sizeof(*usage).  Objects that other threads allocate or free meanwhile may be counted on either side.
+ *
+ * errors:  EINVAL   usage->size is not a sizeof
+ *          EDEADLK  called by a handler that interrupted the library
+ * context: not in a signal handler; beside any other call
+ * locks:   cache list, barns and nodes, in turn
+ * cost:    some loads a CPU, a full sheaf and a partial slab: about a microsecond
+ */
+struct stook_cache_usage {
+    size_t size;
+    uint64_t in_use;     /* objects that the program has */
+    uint64_t cached;     /* free objects in sheaves, of CPUs and barns */
+    uint64_t free;       /* free objects in slabs */
+    uint64_t slabs;      /* with those that are kept empty */
+    uint64_t bytes;      /* of the pages of these slabs */
+    uint64_t bytes_peak; /* the most so far */
+};
+STOOK_API int stook_cache_usage(struct stook_cache *cache, struct stook_cache_usage *usage)
+    STOOK_NONNULL(1, 2);
+
+/*
  * Write one counter or attribute of a cache as text, in Linux's form.
  *
  * The text is the sum, then each CPU's (C) or node's (N) part that is not 0, e.g. "45 C0=40 C3=5\n".  The call

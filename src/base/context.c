@@ -9,15 +9,20 @@
 
 __thread struct context context_tls;
 
-void context_run_deferred(void)
+__attribute__((cold)) void context_run_deferred(void)
 {
     struct context *context = context_self();
 
-    while (context_has_deferred(context)) {
+    do {
+        context->depth = 1;
+        atomic_signal_fence(memory_order_seq_cst);
         if (atomic_load_explicit(&context->deferred, memory_order_relaxed) ||
             atomic_load_explicit(&context->pages, memory_order_relaxed))
             (void)hooks.due(HOOKS_DUE_LEFT, NULL, 0);
         if (atomic_load_explicit(&context->rcu, memory_order_relaxed))
             hooks_rcu()(HOOKS_RCU_FLUSH, NULL, NULL);
-    }
+        atomic_signal_fence(memory_order_seq_cst);
+        context->depth = 0;
+        atomic_signal_fence(memory_order_seq_cst);
+    } while (context_has_deferred(context));
 }

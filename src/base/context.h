@@ -19,6 +19,7 @@ struct slab;
 enum {
     CONTEXT_DUE_SCAN = 1,     /* for CPUs that have come or gone */
     CONTEXT_DUE_CAPACITY = 2, /* of grown caches */
+    CONTEXT_DUE_WARM = 4,     /* of warm memory that may be needed no more */
 };
 
 struct context {
@@ -69,7 +70,7 @@ static inline __attribute__((always_inline)) bool context_has_deferred(struct co
            atomic_load_explicit(&context->rcu, memory_order_relaxed);
 }
 
-/* Does all deferred work; depth stays at 1 meanwhile, so handlers defer anew. */
+/* Does all deferred work, at depth 1, so that handlers defer anew; at depth 0 before and afterwards. */
 void context_run_deferred(void);
 
 static inline void context_leave(void)
@@ -77,17 +78,11 @@ static inline void context_leave(void)
     struct context *context = context_self();
 
     atomic_signal_fence(memory_order_seq_cst);
-    while (context->depth == 1) {
-        if (context_has_deferred(context))
-            context_run_deferred();
-        context->depth = 0;
-        atomic_signal_fence(memory_order_seq_cst);
-        /* A handler between the check and the store found depth 1 and deferred: check again. */
-        if (!context_has_deferred(context))
-            return;
-        context->depth = 1;
-    }
     context->depth--;
+    atomic_signal_fence(memory_order_seq_cst);
+    /* Behind the store: a handler before it found depth 1, and deferred. */
+    if (__builtin_expect(context->depth == 0 && context_has_deferred(context), 0))
+        context_run_deferred();
 }
 
 #endif

@@ -34,8 +34,8 @@ enum hooks_start {
 
 /* Work that another thread, or a handler, left to this one. */
 enum hooks_due {
-    HOOKS_DUE_LEFT, /* lists of slabs, and pages, which a handler left on this thread */
-    HOOKS_DUE_SCAN, /* CPUs may have come or gone: an allocation that may wait looks for them */
+    HOOKS_DUE_LEFT,   /* lists of slabs, and pages, which a handler left on this thread */
+    HOOKS_DUE_UPKEEP, /* what is due (CONTEXT_DUE_*, as `blocks`) in an allocation that may wait */
     HOOKS_DUE_SPAN, /* a span of so many blocks that a fork kept from being given back: false, it still does */
 };
 

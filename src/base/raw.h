@@ -47,11 +47,6 @@ static inline int raw_close(int fd)
     return (int)raw_call(SYS_close, fd);
 }
 
-static inline ssize_t raw_write(int fd, const void *from, size_t size)
-{
-    return raw_call(SYS_write, fd, from, size);
-}
-
 /* On 64 bits the kernel's struct stat is libc's. */
 static inline int raw_fstat(int fd, struct stat *st)
 {

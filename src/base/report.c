@@ -20,7 +20,7 @@
 int report_write(int fd, const char *text, size_t size)
 {
     while (size > 0) {
-        ssize_t n = raw_write(fd, text, size);
+        ssize_t n = raw_call(SYS_write, fd, text, size);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

@@ -25,9 +25,11 @@ enum {
     ADAPT_BARN_MALLOC = 64 << 10,  /* … of malloc's classes: there are many of them */
     ADAPT_BARN_MORE = 8,       /* a barn's limit grows to this many times what it begins with … */
     ADAPT_BARN_MOST = 1 << 20, /* … and to as many bytes at level 0, twice as many a level */
-    ADAPT_DRAINS = 8,          /* times that slots are drained until none was closed */
-    ADAPT_STEPS = 64,          /* places of the cache table that one check passes at most */
-    ADAPT_IDLE = 2,            /* checks without an exchange after which a cache is idle */
+    ADAPT_SHORT = 128,         /* sheaves of fewer objects than this … */
+    ADAPT_SHORT_BYTES = 128 << 10, /* … and fewer bytes are short */
+    ADAPT_DRAINS = 8,              /* times that slots are drained until none was closed */
+    ADAPT_STEPS = 64,              /* places of the cache table that one check passes at most */
+    ADAPT_IDLE = 2,                /* checks without an exchange after which a cache is idle */
 };
 
 _Atomic uint32_t adapt_grown;
@@ -195,6 +197,14 @@ static void adapt_collect(struct stook_cache *cache)
     budget_give(cache, grown);
 }
 
+/* Whether sheaves that change places often are to be longer: then a batch of some dozens fits into one. */
+static bool adapt_is_short(const struct stook_cache *cache)
+{
+    uint32_t capacity = cache_capacity(cache);
+
+    return capacity < ADAPT_SHORT && capacity * cache->layout.stride < ADAPT_SHORT_BYTES;
+}
+
 /* Back to level 0, except the sheaves that CPUs have: those are collected when it is due.  Makes no system
  * call. */
 static void adapt_lower(struct stook_cache *cache)
@@ -218,7 +228,7 @@ void adapt_act(struct stook_cache *cache)
 
     context_enter();
     verdict = __atomic_exchange_n(&cache->policy.verdict, BARN_CONTENT, __ATOMIC_RELAXED);
-    if (verdict == BARN_WANTS_MORE)
+    if (verdict == BARN_WANTS_MORE || (verdict == BARN_WANTS_LONGER && adapt_is_short(cache)))
         adapt_grow(cache);
     else if (verdict == BARN_WANTS_LESS)
         adapt_lower(cache);

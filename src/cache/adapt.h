@@ -14,8 +14,9 @@
  * stook_cache_shrink(): by the call that changed it, or, where a cache fell after a free, by upkeep.
  *
  * An adaptive cache grows a level when its barns miss sheaves that they refused, although their limit is at its
- * highest: sheaves and barns double, within the budgets.  It falls back to level 0 when its barns refuse many
- * sheaves, when it is shrunk, and when it is idle.  It cannot notice the last itself.  So threads that exchange
+ * highest: sheaves and barns double, within the budgets.  So it does when a CPU's main and spare, which are short, have
+ * changed places 256 times.  It falls back to level 0 when its barns refuse many sheaves, when it is shrunk, and when
+ * it is idle.  It cannot notice the last itself.  So threads that exchange
  * sheaves of other caches check the caches that have grown, one after the other.
  */
 #ifndef STOOK_CACHE_ADAPT_H

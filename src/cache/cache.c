@@ -106,7 +106,8 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     cache->index = index;
     cache->secret = cache_secret();
     cache->alive = true;
-    cache->own = percpu.areas + percpu_offset(index);
+    /* In locked mode no section finds the cache's slots, not even one of a thread that the C library has registered. */
+    cache->own = percpu.areas + (percpu.rseq ? percpu_offset(index) : 0);
     cache->head.slots = cache_checks_frees(cache) ? percpu.areas : cache->own;
     cache->head.rseq_offset = percpu.rseq_offset;
     if (hooks.cache)

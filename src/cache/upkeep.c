@@ -18,13 +18,13 @@ void upkeep_do(const struct stook_cache *cache)
 
     if (atomic_load_explicit(&adapt_grown, memory_order_relaxed) == 0)
         context_self()->due &= ~(unsigned)CONTEXT_DUE_CAPACITY;
-    due = context_self()->due & (near ? CONTEXT_DUE_CAPACITY : ~0u);
+    due = context_self()->due & (near ? ~(unsigned)CONTEXT_DUE_SCAN : ~0u);
     if (due == 0 || !lock_begin_blocking())
         return;
     context_self()->due &= ~due;
     context_enter();
-    if (due & CONTEXT_DUE_SCAN)
-        (void)hooks.due(HOOKS_DUE_SCAN, NULL, 0);
+    if (due & ~(unsigned)CONTEXT_DUE_CAPACITY)
+        (void)hooks.due(HOOKS_DUE_UPKEEP, NULL, due);
     if (due & CONTEXT_DUE_CAPACITY)
         adapt_scan(cache, near);
     context_leave();

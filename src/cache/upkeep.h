@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * upkeep.h - what becomes due on the way and asks the kernel for things, or takes other CPUs' slots: a
- * scan for CPUs that were left, capacities that fall.
+ * scan for CPUs that were left, capacities that fall, warm memory that the program needs no more.
  *
  * The calls that find it due only say so (context.h).  An allocation that may wait does it, of a
  * cache that is not malloc's, once it has left the library.  A free, malloc, or a handler that interrupted the
- * library never does.  malloc does what asks the kernel for nothing but memory: barns of an
- * idle cache go back to their first limit.
+ * library never does.  malloc does what asks the kernel for nothing but memory.  Barns of an
+ * idle cache go back to their first limit, and warm memory to the kernel.
  */
 #ifndef STOOK_CACHE_UPKEEP_H
 #define STOOK_CACHE_UPKEEP_H

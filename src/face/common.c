@@ -7,6 +7,7 @@
  */
 #include "face/common.h"
 
+#include "base/context.h"
 #include "base/placed.h"
 #include "base/settings.h"
 #include "cache/init.h"
@@ -15,6 +16,7 @@
 #include "face/callbacks.h"
 #include "face/hotplug.h"
 #include "large/arena_span.h"
+#include "reserve/idle.h"
 #include "slab/node.h"
 #include "view/reader.h"
 #include "watch/settings_show.h"
@@ -49,15 +51,18 @@ FIRST_TEXT bool common_start(enum hooks_start phase, char *const *environment)
     return true;
 }
 
-bool common_due(enum hooks_due what, void *span, size_t blocks)
+FIRST_TEXT bool common_due(enum hooks_due what, void *span, size_t blocks)
 {
     switch (what) {
     case HOOKS_DUE_LEFT:
         node_drain_deferred();
         arena_free_left();
         break;
-    case HOOKS_DUE_SCAN:
-        hotplug_scan();
+    case HOOKS_DUE_UPKEEP:
+        if (blocks & CONTEXT_DUE_SCAN)
+            hotplug_scan();
+        if (blocks & CONTEXT_DUE_WARM)
+            idle_give_back();
         break;
     case HOOKS_DUE_SPAN:
         return arena_span_free_now(span, blocks);

@@ -45,8 +45,14 @@ struct quarantine {
     void *object[QUARANTINE_ENTRIES];
 };
 
-static _Atomic(struct quarantine *) quarantine_of[TOPOLOGY_CPUS_MAX] LARGE_BSS;
+static _Atomic(struct quarantine *) quarantine_of[TOPOLOGY_CPUS_MAX + QUARANTINE_TRIES] LARGE_BSS;
 static size_t quarantine_most; /* bytes that a queue may hold */
+
+/* No CPU has a queue from here on.  A child of a fork does not touch the pages behind. */
+static unsigned quarantine_end(void)
+{
+    return topology.cpus + QUARANTINE_TRIES;
+}
 
 FIRST_TEXT void quarantine_start(void)
 {
@@ -281,10 +287,10 @@ void quarantine_fill(const struct stook_cache *cache, void *const *objects, size
 /* A queue that this thread has locked: this CPU's or one of the next.  NULL: all are locked, or out of memory. */
 LOCK_UNCHECKED static struct quarantine *quarantine_enter(void)
 {
-    unsigned cpu = (unsigned)percpu_cpu() % TOPOLOGY_CPUS_MAX;
+    unsigned cpu = percpu_cpu() < 0 ? 0 : (unsigned)percpu_cpu();
 
     for (unsigned i = 0; i < QUARANTINE_TRIES; i++) {
-        _Atomic(struct quarantine *) *at = &quarantine_of[(cpu + i) % TOPOLOGY_CPUS_MAX];
+        _Atomic(struct quarantine *) *at = &quarantine_of[cpu + i];
         struct quarantine *queue = atomic_load_explicit(at, memory_order_acquire);
         if (!queue && !(queue = tag_map(at, NULL, sizeof(*queue))))
             return NULL;
@@ -425,7 +431,7 @@ LOCK_UNCHECKED void quarantine_release(struct stook_cache *cache)
 {
     void *leaving[QUARANTINE_LEAVE];
 
-    for (unsigned cpu = 0; cpu < TOPOLOGY_CPUS_MAX; cpu++) {
+    for (unsigned cpu = 0; cpu < quarantine_end(); cpu++) {
         struct quarantine *queue = atomic_load_explicit(&quarantine_of[cpu], memory_order_acquire);
         unsigned n = QUARANTINE_LEAVE, left;
         while (queue && n == QUARANTINE_LEAVE) {
@@ -449,7 +455,7 @@ LOCK_UNCHECKED void quarantine_release(struct stook_cache *cache)
  * count, so this counts the bytes again. */
 FIRST_TEXT void quarantine_child(void)
 {
-    for (unsigned cpu = 0; cpu < TOPOLOGY_CPUS_MAX; cpu++) {
+    for (unsigned cpu = 0; cpu < quarantine_end(); cpu++) {
         struct quarantine *queue = atomic_load_explicit(&quarantine_of[cpu], memory_order_relaxed);
         size_t bytes = 0;
         if (!queue)
@@ -464,7 +470,7 @@ FIRST_TEXT void quarantine_child(void)
 void *quarantine_held(unsigned cpu, uint32_t n)
 {
     const struct quarantine *queue =
-        cpu < TOPOLOGY_CPUS_MAX ? atomic_load(&quarantine_of[cpu]) : NULL;
+        cpu < quarantine_end() ? atomic_load(&quarantine_of[cpu]) : NULL;
 
     return queue && n < queue->end - queue->first
                ? queue->object[(queue->first + n) % QUARANTINE_ENTRIES]
@@ -475,7 +481,7 @@ size_t quarantine_bytes(void)
 {
     size_t bytes = 0;
 
-    for (unsigned cpu = 0; cpu < TOPOLOGY_CPUS_MAX; cpu++) {
+    for (unsigned cpu = 0; cpu < quarantine_end(); cpu++) {
         const struct quarantine *queue =
             atomic_load_explicit(&quarantine_of[cpu], memory_order_acquire);
         bytes += queue ? quarantine_has(queue) : 0;

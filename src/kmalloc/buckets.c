@@ -9,6 +9,7 @@
 #include "base/grow.h"
 #include "base/where.h"
 #include "kmalloc/kmalloc.h"
+#include "os/topology.h"
 #include "slab/cache.h"
 
 #include <errno.h>
@@ -72,16 +73,22 @@ static struct kmalloc_set *buckets_or(struct stook_kmem_buckets *buckets, unsign
     return flags & STOOK_KMEM_ACCOUNT ? &stook_kmalloc_charged : &stook_kmalloc_plain;
 }
 
+/* Kernel code names nodes that this machine lacks: then any node will do, as long as no other is ruled out. */
+static int buckets_node(unsigned flags, int node)
+{
+    return (flags & STOOK_THISNODE) || topology_has_node(node) ? node : -1;
+}
+
 void *stook_kmem_alloc(struct stook_kmem_buckets *buckets, size_t size, size_t align,
                        unsigned flags, int node)
 {
     return stook_kmalloc_on(buckets_or(buckets, flags), size, align, flags & ~STOOK_KMEM_ACCOUNT,
-                            node, where_address(__builtin_return_address(0)));
+                            buckets_node(flags, node), where_address(__builtin_return_address(0)));
 }
 
 void *stook_kmem_realloc(const void *object, size_t size, size_t align, unsigned flags, int node)
 {
     return stook_krealloc_on(buckets_or(NULL, flags), (void *)(uintptr_t)object, size, align,
-                             flags & ~STOOK_KMEM_ACCOUNT, node,
+                             flags & ~STOOK_KMEM_ACCOUNT, buckets_node(flags, node),
                              where_address(__builtin_return_address(0)));
 }

@@ -27,7 +27,7 @@
 #include "large/edge.h"
 #include "large/large.h"
 #include "page/window.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_sections.h"
 #include "slab/column.h"
 #include "slab/node.h"
 #include "slab/slab.h"
@@ -64,7 +64,7 @@ static int private_pop(const void *slot, intptr_t rseq_offset, void **object)
 
     (void)rseq_offset;
     (void)context_enter();
-    got = slot_pop_bulk((uintptr_t)slot - (uintptr_t)percpu.areas, object, 1);
+    got = slot_pop_locked((uintptr_t)slot - (uintptr_t)percpu.areas, object, 1);
     context_leave();
     return got == 1;
 }
@@ -75,7 +75,7 @@ static int private_push(const void *slot, intptr_t rseq_offset, void *object)
 
     (void)rseq_offset;
     (void)context_enter();
-    put = slot_push_bulk((uintptr_t)slot - (uintptr_t)percpu.areas, &object, 1);
+    put = slot_push_locked((uintptr_t)slot - (uintptr_t)percpu.areas, &object, 1);
     context_leave();
     return put == 1;
 }
@@ -364,8 +364,13 @@ void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, 
 
 static void *private_large(size_t size, size_t align, bool *zeroed)
 {
-    void *object;
+    void *object = large_again(size, align);
 
+    if (object) {
+        if (zeroed)
+            *zeroed = false;
+        return object;
+    }
     object = large_alloc_any(size, align, context_enter(), zeroed);
     context_leave();
     return object;

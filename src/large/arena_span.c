@@ -5,6 +5,7 @@
 #include "large/arena_span.h"
 
 #include "base/lock.h"
+#include "large/kept.h"
 #include "large/move.h"
 #include "os/os.h"
 #include "page/zone.h"
@@ -195,6 +196,8 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
         return NULL;
     }
     dirty = arena_span_take(zone, (uint32_t)at, n);
+    if (zone->limit_pages > zone_limit(zone, zone->used_pages)) /* in pieces that no span can use */
+        zone_purge_more(zone, blocks * BLOCK_PAGES);
     lock_drop(&zone->lock, LOCK_ARENA);
     arena_span_unadvise_huge((uint32_t)at, n);
     if (zeroed)
@@ -255,28 +258,50 @@ static bool arena_span_put(void *span, size_t blocks, enum arena_span_put as)
         zone->purged += blocks << BLOCK_SHIFT;
     if (as == ARENA_SPAN_GIVEN)
         zone->owed_pages += blocks * BLOCK_PAGES;
-    zone_trim(zone);
+    zone_trim(zone, blocks * BLOCK_PAGES);
     lock_drop(&zone->lock, LOCK_ARENA);
     return true;
 }
 
-bool arena_span_free_now(void *span, size_t blocks)
+static bool arena_span_back(void *span, size_t blocks, bool may_keep)
 {
     struct zone *zone = zone_of(span);
+    size_t pages = blocks * BLOCK_PAGES, limit, kept;
     bool keep;
 
     if (!zone_enter(zone))
         return false;
-    keep = blocks * BLOCK_PAGES <= zone_limit(zone, zone->used_pages - blocks * BLOCK_PAGES);
+    limit = zone_limit(zone, zone->used_pages - pages);
+    limit += zone_slack(limit);
+    kept = arena_kept_in(KEPT_SPAN, pagemap_zone(span));
+    keep = pages + kept <= limit;
+    may_keep = may_keep && !keep && pages > zone->reserve_pages;
+    /* The next one need not come here. */
+    kept_limit(limit > zone->warm_pages ? limit - zone->warm_pages : 0);
     lock_drop(&zone->lock, LOCK_ARENA);
     if (!keep) /* beyond what may stay warm: back at once, while still taken */
         os_release(span, blocks << BLOCK_SHIFT);
-    return arena_span_put(span, blocks, keep ? ARENA_SPAN_WARM : ARENA_SPAN_GIVEN);
+    return (may_keep && kept_put(KEPT_CLEAN, span, pages)) ||
+           arena_span_put(span, blocks, keep ? ARENA_SPAN_WARM : ARENA_SPAN_GIVEN);
+}
+
+bool arena_span_free_now(void *span, size_t blocks)
+{
+    return arena_span_back(span, blocks, false);
 }
 
 void arena_span_free(void *span, size_t blocks)
 {
-    if (!arena_span_free_now(span, blocks))
+    if (!arena_span_back(span, blocks, false))
+        arena_leave_span(span, blocks);
+}
+
+void arena_span_keep(void *span, size_t blocks)
+{
+    bool limited = os_space_limit() < SIZE_MAX || os_is_data_limited();
+
+    if (!kept_put(KEPT_SPAN, span, blocks * BLOCK_PAGES) &&
+        !arena_span_back(span, blocks, !limited))
         arena_leave_span(span, blocks);
 }
 

@@ -10,6 +10,9 @@
 /* Whole blocks, contiguous; align is a power of two of at least BLOCK_SIZE. */
 void *arena_span_alloc(unsigned zone, size_t blocks, size_t align, bool nospin, bool *zeroed);
 void arena_span_free(void *span, size_t blocks);
+/* The same of what may be kept (kept.h): a span that is too large to stay warm without its pages, where address space has
+ * no limit. */
+void arena_span_keep(void *span, size_t blocks);
 /* The same when the kernel refuses access to part of its last block, which is unmapped; or lost, where it refuses that. */
 void arena_span_free_closed(void *span, size_t blocks);
 /* The same when its pages were moved elsewhere: nothing of it is resident. */

@@ -24,14 +24,22 @@ enum {
 
 /* A large object's pages; of a span, those of its blocks.  blocks 0: a run, with edges (edge.h) or without. */
 struct extent {
-    uint32_t pages, blocks;
+    size_t pages, blocks; /* words: a function stores them whole, and its caller loads them so */
     bool edges;
 };
 
 /* {0, 0}: no large object begins at `object`, which is any pointer. */
 struct extent begin_find(const void *object);
 /* From here on it is found. */
-void begin_set(void *object, struct extent extent);
+void begin_set_large(void *object, struct extent extent);
+static inline void begin_set(void *object, struct extent extent)
+{
+    if (extent.pages >= BEGIN_BIG || extent.edges)
+        begin_set_large(object, extent);
+    else
+        __atomic_store_n(pagemap_at(object), pagemap_entry(0, (uint32_t)extent.pages),
+                         __ATOMIC_RELEASE);
+}
 /* It is found no more; {0, 0}: it was not, or another thread was first. */
 struct extent begin_clear(void *object);
 /* It was resized in place; a run stays a run. */

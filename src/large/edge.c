@@ -12,7 +12,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-static _Atomic uint32_t edge_asked, edge_asked_warm, edge_runs, edge_spans;
+/* The first runs that had edges, long ones as several, up to EDGE_FIRST; runs that pass before the next has. */
+static _Atomic uint32_t edge_first, edge_left;
+static _Atomic uint32_t edge_runs, edge_spans;
 
 /* Freed runs: the first page's address and their number, edges included; 0: none. */
 static _Atomic uint64_t edge_held[EDGE_HELD];
@@ -25,23 +27,30 @@ static struct {
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
-/* The first ones, and one in so many. */
-static bool edge_is_turn(_Atomic uint32_t *asked)
-{
-    uint32_t n = atomic_fetch_add_explicit(asked, 1, memory_order_relaxed);
-
-    return n < EDGE_FIRST || n % EDGE_ONE_IN == 0;
-}
-
+/* Counts may be a few off: threads change them at once. */
 static bool edge_is_due(size_t pages)
 {
+    uint32_t first = atomic_load_explicit(&edge_first, memory_order_relaxed);
+
     if (pages + 2 > ARENA_RUN_PAGES_MAX || os_page_size() != PAGE_SIZE ||
-        !edge_is_turn(&edge_asked))
+        atomic_load_explicit(&edge_left, memory_order_relaxed) > 0 ||
+        atomic_load_explicit(&edge_runs, memory_order_relaxed) >= EDGE_RUNS)
         return false;
-    if (atomic_fetch_add_explicit(&edge_runs, 1, memory_order_relaxed) < EDGE_RUNS)
-        return true;
-    atomic_fetch_sub_explicit(&edge_runs, 1, memory_order_relaxed);
-    return false;
+    atomic_fetch_add_explicit(&edge_runs, 1, memory_order_relaxed);
+    if (first < EDGE_FIRST)
+        atomic_store_explicit(&edge_first, first + 1 + (uint32_t)pages / EDGE_PAGES,
+                              memory_order_relaxed);
+    else
+        atomic_store_explicit(&edge_left, EDGE_ONE_IN, memory_order_relaxed);
+    return true;
+}
+
+void edge_passed(void)
+{
+    uint32_t left = atomic_load_explicit(&edge_left, memory_order_relaxed);
+
+    if (left > 0)
+        atomic_store_explicit(&edge_left, left - 1, memory_order_relaxed);
 }
 
 static void edge_give(void *run, size_t pages)
@@ -133,13 +142,13 @@ static char *edge_behind(const void *object, size_t pages)
     return (char *)(uintptr_t)object + pages * PAGE_SIZE;
 }
 
-void edge_span(void *object, size_t blocks, size_t pages, bool fresh)
+void edge_span(void *object, size_t blocks, size_t pages)
 {
     size_t rest = blocks * BLOCK_PAGES - pages;
 
     if (rest == 0 || os_page_size() != PAGE_SIZE ||
         atomic_load_explicit(&edge_spans, memory_order_relaxed) >= EDGE_SPANS ||
-        !(fresh || edge_is_turn(&edge_asked_warm)) || os_is_data_limited())
+        os_is_data_limited())
         return;
     for (unsigned i = 0; i < EDGE_SPANS; i++) {
         uintptr_t none = 0;

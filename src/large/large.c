@@ -11,12 +11,12 @@
 #include "large/arena_span.h"
 #include "large/begin.h"
 #include "large/edge.h"
+#include "large/kept.h"
 #include "large/move.h"
 #include "large/outside.h"
 #include "os/os.h"
 #include "page/arena.h"
-#include "page/arena_kept.h"
-#include "percpu/percpu.h"
+#include "percpu/rows.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -44,8 +44,7 @@ static size_t large_blocks_of(size_t size)
 
 static void large_account(uint64_t objects, uint64_t pages)
 {
-    atomic_fetch_add_explicit(&large_row[(unsigned)percpu_cpu() % LARGE_ROWS].count,
-                              objects + (pages << LARGE_OBJECT_BITS), memory_order_relaxed);
+    rows_add(&large_row[1].count, ROWS_LINE, objects + (pages << LARGE_OBJECT_BITS));
 }
 
 /* Huge pages, but not under a last block that is used in part: that would be mostly waste. */
@@ -66,6 +65,11 @@ static bool large_is_run(size_t pages, size_t align)
     return pages <= ARENA_RUN_PAGES_MAX && align <= BLOCK_SIZE;
 }
 
+static unsigned large_row_of(size_t pages)
+{
+    return kept_row(percpu_cpu(), pages);
+}
+
 /* Back to the arena; it is not found any more. */
 static void large_release(void *object, struct extent extent)
 {
@@ -74,11 +78,11 @@ static void large_release(void *object, struct extent extent)
     } else if (extent.blocks > 0) {
         bool open = edge_span_open(object, extent.blocks);
         edge_span_end(object);
-        if (open)
-            arena_span_free(object, extent.blocks);
-        else
+        if (!open)
             arena_span_free_closed(object, extent.blocks);
-    } else if (!arena_kept_put(percpu_cpu(), object, extent.pages)) {
+        else
+            arena_span_keep(object, extent.blocks);
+    } else {
         arena_free_run(object, extent.pages);
     }
 }
@@ -89,7 +93,51 @@ struct large_ask {
     bool nospin, edges; /* it may have edges */
 };
 
-/* extent->pages: wanted, and had. */
+static struct extent large_extent(size_t size, size_t align)
+{
+    size_t pages = size > 0 ? large_pages_of(size) : 1, blocks = large_blocks_of(pages * PAGE_SIZE);
+
+    return large_is_run(pages, align) ? (struct extent){pages, 0, false}
+                                      : (struct extent){blocks * BLOCK_PAGES, blocks, false};
+}
+
+/* It is found from here on. */
+static void *large_done(void *object, struct extent extent, size_t size)
+{
+    begin_set(object, extent);
+    large_account(1, extent.pages);
+    if (extent.blocks > 0)
+        large_advise(object, extent.blocks, size);
+    return object;
+}
+
+/* Of what is kept. */
+static void *large_cut(unsigned zone, size_t size, size_t align)
+{
+    struct extent extent = large_extent(size, align);
+    unsigned row = extent.blocks > 0 ? KEPT_SPAN : large_row_of(extent.pages);
+    void *object;
+
+    if (align > (extent.blocks > 0 ? BLOCK_SIZE : PAGE_SIZE))
+        return NULL;
+    object = kept_cut(row, zone, extent.pages);
+    if (!object && row < KEPT_LONG)
+        object = kept_cut(KEPT_LONG, zone, extent.pages);
+    return object ? large_done(object, extent, size) : NULL;
+}
+
+/* No run fits that is kept: those of the CPU and the process go back, and a block of the span. */
+static void large_missed(unsigned zone, size_t pages)
+{
+    void *block = kept_cut(KEPT_SPAN, zone, BLOCK_PAGES);
+
+    if (pages <= KEPT_SHORT)
+        (void)arena_kept_drop_row(large_row_of(pages));
+    (void)arena_kept_drop_row(KEPT_LONG);
+    if (block)
+        arena_span_free(block, 1);
+}
+
 static void *large_alloc_run(unsigned zone, const struct large_ask *ask, struct extent *extent,
                              bool *zeroed)
 {
@@ -98,54 +146,52 @@ static void *large_alloc_run(unsigned zone, const struct large_ask *ask, struct 
 
     if (ask->align > PAGE_SIZE)
         return arena_alloc_run(zone, pages, ask->align / PAGE_SIZE, ask->nospin, zeroed);
-    run = arena_kept_take(percpu_cpu(), zone, pages, ask->nospin, &pages);
-    if (run) {
-        extent->pages = (uint32_t)pages;
-        if (zeroed)
-            *zeroed = false;
-        return run;
-    }
+    if (!ask->nospin)
+        large_missed(zone, pages);
     if (ask->edges && !ask->nospin && (run = edge_alloc(zone, pages, zeroed)) != NULL) {
         extent->edges = true;
         return run;
     }
     run = arena_alloc_run(zone, pages, 1, ask->nospin, zeroed);
-    if (!run && !ask->nospin && edge_trim() > 0)
+    if (!run && !ask->nospin && edge_trim() + arena_kept_drop() > 0)
         run = arena_alloc_run(zone, pages, 1, false, zeroed);
+    if (*zeroed)
+        edge_passed();
     return run;
+}
+
+static void *large_alloc_span(unsigned zone, const struct large_ask *ask, size_t blocks,
+                              bool *zeroed)
+{
+    bool plain = ask->align <= BLOCK_SIZE;
+    void *span = plain ? kept_cut(KEPT_CLEAN, zone, blocks * BLOCK_PAGES) : NULL;
+
+    if (span) {
+        *zeroed = true;
+        return span;
+    }
+    for (unsigned row = KEPT_SPAN; !ask->nospin && row < KEPT_ROWS; row++)
+        (void)arena_kept_drop_row(row);
+    span = arena_span_alloc(zone, blocks, plain ? BLOCK_SIZE : ask->align, ask->nospin, zeroed);
+    if (span && plain && ask->edges && *zeroed)
+        edge_span(span, blocks, large_pages_of(ask->size));
+    return span;
 }
 
 static void *large_make(unsigned zone, const struct large_ask *ask, bool *zeroed)
 {
-    size_t pages = large_pages_of(ask->size), blocks;
-    struct extent extent = {0};
+    struct extent extent = large_extent(ask->size, ask->align);
+    void *object = large_cut(zone, ask->size, ask->align);
     bool fresh = false;
-    void *object;
 
-    if (pages == 0)
-        pages = 1;
-    if (large_is_run(pages, ask->align)) {
-        extent.pages = (uint32_t)pages;
-        object = large_alloc_run(zone, ask, &extent, zeroed);
-    } else {
-        blocks = large_blocks_of(pages * PAGE_SIZE);
-        if (!ask->nospin)
-            (void)arena_kept_drop();
-        object = arena_span_alloc(zone, blocks, ask->align < BLOCK_SIZE ? BLOCK_SIZE : ask->align,
-                                  ask->nospin, &fresh);
-        if (zeroed)
-            *zeroed = fresh;
-        extent = (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks, false};
+    if (!object) {
+        object = extent.blocks > 0 ? large_alloc_span(zone, ask, extent.blocks, &fresh)
+                                   : large_alloc_run(zone, ask, &extent, &fresh);
+        if (object)
+            (void)large_done(object, extent, ask->size);
     }
-    if (!object)
-        return NULL;
-    begin_set(object, extent);
-    if (extent.blocks > 0) {
-        large_advise(object, extent.blocks, ask->size);
-        if (ask->edges && ask->align <= BLOCK_SIZE)
-            edge_span(object, extent.blocks, pages, fresh);
-    }
-    large_account(1, extent.pages);
+    if (zeroed)
+        *zeroed = fresh;
     return object;
 }
 
@@ -169,11 +215,20 @@ static void *large_alloc_outside(uint32_t turn, size_t size, size_t align, bool 
     return object;
 }
 
+/* A number that the thread has kept in locked mode may be another node's. */
+static unsigned large_home(void)
+{
+    return topology.home_of_node[topology.nodes > 1 ? percpu_node(percpu_cpu_asked()) : 0];
+}
+
+void *large_again(size_t size, size_t align)
+{
+    return large_cut(large_home(), size, align);
+}
+
 void *large_alloc_any(size_t size, size_t align, bool nospin, bool *zeroed)
 {
-    /* A number that the thread has kept in locked mode may be another node's. */
-    int cpu = topology.nodes > 1 ? percpu_cpu_asked() : percpu_cpu();
-    unsigned home = topology.home_of_node[percpu_node(cpu)];
+    unsigned home = large_home();
     const struct large_ask ask = {size, align, nospin, true};
     uint32_t turn = lock_turn();
     void *object = large_make(home, &ask, zeroed);
@@ -191,15 +246,14 @@ size_t large_size(const void *object)
 
     if (outside)
         return outside->bytes;
-    return PAGE_SIZE *
-           (extent.blocks > 0 ? edge_span_pages(object, extent.blocks) : (size_t)extent.pages);
+    return PAGE_SIZE * (extent.blocks > 0 ? edge_span_pages(object, extent.blocks) : extent.pages);
 }
 
 size_t large_bytes(const void *object)
 {
-    uint32_t pages = begin_find(object).pages;
+    size_t pages = begin_find(object).pages;
 
-    return pages > 0 ? (size_t)pages * PAGE_SIZE : large_size(object);
+    return pages > 0 ? pages * PAGE_SIZE : large_size(object);
 }
 
 const struct large_note *large_note(const void *object)
@@ -243,7 +297,10 @@ bool large_free(void *object)
     if (extent.pages == 0)
         return large_free_outside(object);
     arena_unnote(object, extent.blocks > 0);
-    large_account(-(uint64_t)1, -(uint64_t)extent.pages);
+    large_account(-(uint64_t)1, -extent.pages);
+    if (extent.blocks == 0 && !extent.edges &&
+        kept_put(large_row_of(extent.pages), object, extent.pages))
+        return true;
     context_enter(); /* from within the library, too: then its pages go back when the call leaves it */
     large_release(object, extent);
     context_leave();
@@ -270,7 +327,7 @@ static bool large_resize_run(void *object, struct extent had, size_t pages)
         large_account(0, -(uint64_t)rest);
         arena_free_run((char *)object + pages * PAGE_SIZE, rest);
     }
-    begin_change(object, (struct extent){(uint32_t)pages, 0, had.edges});
+    begin_change(object, (struct extent){pages, 0, had.edges});
     return true;
 }
 
@@ -290,8 +347,7 @@ static bool large_resize_span(void *object, size_t had, size_t size)
         arena_span_free(end, had - blocks);
         os_release(unused, (size_t)(end - unused));
     }
-    begin_change(object,
-                 (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks, false});
+    begin_change(object, (struct extent){blocks * BLOCK_PAGES, blocks, false});
     large_advise(object, blocks, size);
     return true;
 }
@@ -326,7 +382,7 @@ void *large_move(unsigned zone, void *object, size_t size)
         !edge_span_open(object, had.blocks))
         return NULL;
     moved = large_alloc(zone, size, BLOCK_SIZE, false, NULL);
-    if (!moved || !move_range(object, moved, (size_t)had.pages * PAGE_SIZE)) {
+    if (!moved || !move_range(object, moved, had.pages * PAGE_SIZE)) {
         if (moved)
             (void)large_free(moved);
         edge_span_close(object, had.blocks);
@@ -340,18 +396,16 @@ void *large_move(unsigned zone, void *object, size_t size)
         (void)large_set_note(moved, note); /* a span's is never refused */
     (void)begin_clear(object);
     arena_unnote(object, true);
-    large_account(-(uint64_t)1, -(uint64_t)had.pages);
+    large_account(-(uint64_t)1, -had.pages);
     arena_span_free_clean(object, had.blocks);
     return moved;
 }
 
 void large_count(uint64_t *objects, uint64_t *bytes)
 {
-    uint64_t sum = 0;
+    uint64_t sum = rows_sum(&large_row[1].count, ROWS_LINE);
     int64_t count, pages;
 
-    for (unsigned i = 0; i < LARGE_ROWS; i++)
-        sum += atomic_load_explicit(&large_row[i].count, memory_order_relaxed);
     /* Words read at different times may have the end of an object without its beginning. */
     count = (int64_t)(sum << (64 - LARGE_OBJECT_BITS)) >> (64 - LARGE_OBJECT_BITS);
     pages = (int64_t)(sum - (uint64_t)count) >> LARGE_OBJECT_BITS;

@@ -8,6 +8,8 @@
 #ifndef STOOK_LARGE_LARGE_H
 #define STOOK_LARGE_LARGE_H
 
+#include "os/topology.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +17,8 @@
 /* At least `size` bytes at a multiple of `align` (a power of two); NULL with errno ENOMEM. */
 void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *zeroed);
 
+/* The same of what is kept (kept.h) for this CPU's home node, in any context; NULL: nothing fits. */
+void *large_again(size_t size, size_t align);
 /*
  * The same of this CPU's home node if it has some, then of the others; of each node, of its other zone
  * where address space is limited.  Beside a fork, which may have the locks of all zones, it is outside of them.
@@ -47,13 +51,13 @@ extern _Atomic bool large_noted __attribute__((visibility("hidden")));
 bool large_set_note(void *object, struct large_note note);
 
 /*
- * Objects below, pages above: each CPU's word has what was counted there, and may be negative in both;
+ * Objects below, pages above: each row (percpu/rows.h) has what was counted there, and may be negative in both;
  * their sum is not.
  */
-enum { LARGE_ROWS = 64, LARGE_OBJECT_BITS = 28 };
+enum { LARGE_ROWS = TOPOLOGY_CPUS_MAX + 1, LARGE_OBJECT_BITS = 28 };
 
 struct large_row {
-    _Atomic uint64_t count;
+    uint64_t count;
 } __attribute__((aligned(64)));
 extern struct large_row large_row[LARGE_ROWS] __attribute__((visibility("hidden")));
 

@@ -102,16 +102,17 @@ static const void *class_slot[SIZES_CLASSES]; /* in CPU 0's area; NULL: not made
 static void class_show(unsigned class, unsigned closed)
 {
     const void *slot = __atomic_load_n(&class_slot[class], __ATOMIC_SEQ_CST);
-    const void *counted = closed == CLASS_SAMPLED ? slot : NULL;
+    const void *open = closed || fast.pop ? NULL : slot;
+    const void *again = open || (closed & ~(unsigned)CLASS_SAMPLED) ? NULL : slot;
 
     if (!slot)
         return;
     for (size_t i = class > 0 ? sizes_of(class - 1) / SIZES_STEP + 1 : 0;
          i <= sizes_of(class) / SIZES_STEP; i++) {
-        __atomic_store_n(&fast.slot[FAST_OPEN][i], closed ? NULL : slot, __ATOMIC_RELEASE);
-        /* Where nothing is sampled, the table stays untouched. */
-        if (__atomic_load_n(&fast.slot[FAST_COUNTED][i], __ATOMIC_RELAXED) != counted)
-            __atomic_store_n(&fast.slot[FAST_COUNTED][i], counted, __ATOMIC_RELEASE);
+        __atomic_store_n(&fast.slot[FAST_OPEN][i], open, __ATOMIC_RELEASE);
+        /* In rseq mode, where nothing is sampled, the table stays untouched. */
+        if (__atomic_load_n(&fast.slot[FAST_AGAIN][i], __ATOMIC_RELAXED) != again)
+            __atomic_store_n(&fast.slot[FAST_AGAIN][i], again, __ATOMIC_RELEASE);
     }
 }
 
@@ -128,7 +129,8 @@ static void class_show_size(void)
     do {
         closed = __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST);
         bytes = __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&fast.size, closed & CLASS_ALL ? 0 : bytes, __ATOMIC_SEQ_CST);
+        __atomic_store_n(fast.pop ? &fast.size_locked : &fast.size, closed & CLASS_ALL ? 0 : bytes,
+                         __ATOMIC_SEQ_CST);
     } while (closed != __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST) ||
              bytes != __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST));
 }
@@ -397,12 +399,6 @@ static void *class_small(size_t size, const void *from)
     return __builtin_expect(object != NULL, 1) ? object : class_alloc_larger(class, size, from);
 }
 
-/* What the callers tried by a section, in locked mode by the slot's lock.  False in rseq mode. */
-static inline bool class_locked(enum fast_table table, size_t size, void **object)
-{
-    return FAST_TESTED(pop) && fast_alloc_by(FAST_TESTED(pop), table, size, object);
-}
-
 /*
  * The fast path in locked mode, and of an allocation that is counted, and is no sample.  stook_private_alloc() counts
  * every other one.
@@ -410,18 +406,20 @@ static inline bool class_locked(enum fast_table table, size_t size, void **objec
 static inline bool class_again(size_t size, void **object)
 {
     size_t step = (size + SIZES_STEP - 1) / SIZES_STEP;
-    int64_t *left;
+    int64_t *left = NULL;
 
-    if (class_locked(FAST_OPEN, size, object))
-        return true;
     /* Acquire: pairs with class_show().  Before a slot is shown class_left is 0, and would lead to libc's own words. */
-    if (size > SIZES_MAX || !__atomic_load_n(&fast.slot[FAST_COUNTED][step], __ATOMIC_ACQUIRE))
+    if (size > SIZES_MAX || !__atomic_load_n(&fast.slot[FAST_AGAIN][step], __ATOMIC_ACQUIRE))
         return false;
-    left = (int64_t *)((char *)__builtin_thread_pointer() + class_left);
-    if (*left - 1 <= (int64_t)size ||
-        !(fast_alloc(FAST_COUNTED, size, object) || class_locked(FAST_COUNTED, size, object)))
+    if (__builtin_expect(__atomic_load_n(&class_closed, __ATOMIC_RELAXED) != 0, 0))
+        left = (int64_t *)((char *)__builtin_thread_pointer() + class_left);
+    if (left && *left - 1 <= (int64_t)size)
         return false;
-    *left -= (int64_t)size + 1;
+    if (!(FAST_TESTED(pop) ? fast_alloc_by(FAST_TESTED(pop), FAST_AGAIN, size, object)
+                           : fast_alloc(FAST_AGAIN, size, object)))
+        return false;
+    if (left)
+        *left -= (int64_t)size + 1;
     return true;
 }
 
@@ -438,10 +436,18 @@ static __attribute__((noinline)) void *class_alloc_slow(size_t size, bool *zeroe
     return zeroed ? object : class_filled(object, size);
 }
 
+/* A large object, where nothing is counted or filled. */
+static inline bool class_is_pages(size_t size)
+{
+    return !fast_is_closed() && class_is_large(size); /* class_canary is seen behind the first */
+}
+
 void *class_alloc(size_t size, const void *from)
 {
     void *object;
 
+    if (class_is_pages(size))
+        return class_large(size, 1, NULL, from);
     return class_again(size, &object) ? object : class_alloc_slow(size, NULL, from);
 }
 
@@ -450,6 +456,8 @@ void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
     void *object;
 
     *zeroed = false;
+    if (class_is_pages(size))
+        return class_large(size, 1, zeroed, from);
     return class_again(size, &object) ? object : class_alloc_slow(size, zeroed, from);
 }
 
@@ -480,7 +488,9 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
     bool start;
     size_t size;
 
-    if ((FAST_TESTED(push) && fast_free_by(FAST_TESTED(push), object)) || !object ||
+    if (fast_may_be_pages(object) && stook_private_large_free(object))
+        return;
+    if (fast_free_by(FAST_TESTED(push), FAST_TESTED(size_locked), object) || !object ||
         !start_malloc())
         return;
     cache = stook_private_cache_of(object, &size, &start);
@@ -505,6 +515,8 @@ size_t class_size(const void *object, const char *call)
     bool start;
     size_t size;
 
+    if (fast_may_be_pages(object) && (size = stook_private_large_size(object)) != 0)
+        return size;
     size = boot_size(object);
     if (__builtin_expect(size != 0, 0) || !start_malloc())
         return size;

@@ -8,8 +8,8 @@
  *
  * One struct of constants beside the code serves both.  Before the start `size` is 0 and all slots are
  * NULL, so nothing is fast.  A page that is in no slab has cache 0, which is no class, as the library's own
- * caches are none: there is nothing else to test.  In locked mode the sections fail; class.c then does the same
- * by fast.pop and fast.push.
+ * caches are none: there is nothing else to test.  In locked mode all of this is closed, and class.c does the same by
+ * fast.pop and fast.push.
  */
 #ifndef STOOK_MALLOC_FAST_H
 #define STOOK_MALLOC_FAST_H
@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 enum { FAST_PAGE_SHIFT = 12, FAST_SLOT_SHIFT = 6 }; /* PAGE_SHIFT, SLOT_SHIFT */
-enum fast_table { FAST_OPEN, FAST_COUNTED };
+enum fast_table { FAST_OPEN, FAST_AGAIN };
 
 /* A section, or in locked mode the library's call of the view (kmalloc/private.h). */
 typedef int fast_pop(const void *slots, intptr_t rseq_offset, void **object);
@@ -45,12 +45,12 @@ struct fast {
     size_t size;      /* bytes from there on in which objects may lie: it grows; 0: closed */
     const uint16_t (*entries)[2]; /* the page map: [0] is the cache's index: bytes in order */
     intptr_t rseq_offset;
-    uint64_t key;    /* of the mark of a freed object */
-    fast_pop *pop;   /* in locked mode, else NULL */
-    fast_push *push; /* likewise */
-    uintptr_t unused_too;
-    /* By size / 16, rounded up: the class's in CPU 0's area; NULL: closed, or not made yet.  FAST_COUNTED: where nothing but
-     * the countdown to samples closes FAST_OPEN. */
+    uint64_t key;       /* of the mark of a freed object */
+    fast_pop *pop;      /* in locked mode, else NULL */
+    fast_push *push;    /* likewise */
+    size_t size_locked; /* what `size` would be, in locked mode */
+    /* By size / 16, rounded up: the class's in CPU 0's area; NULL: closed, or not made yet.  FAST_AGAIN: where nothing but
+     * locked mode and the countdown to samples closes FAST_OPEN. */
     const void *slot[2][SIZES_STEPS];
     bool keeps_deepbind; /* STOOK_DEEPBIND=keep; constant after the start */
 };
@@ -102,12 +102,12 @@ static inline __attribute__((always_inline)) bool fast_alloc(enum fast_table tab
 /* Every call takes the cold path: objects are accounted or traced, or malloc has not started. */
 static inline bool fast_is_closed(void)
 {
-    return FAST_TESTED(size) == 0;
+    return FAST_TESTED(size) == 0 && FAST_TESTED(size_locked) == 0;
 }
 
-static inline __attribute__((always_inline)) bool fast_free_by(fast_push *push, void *object)
+static inline __attribute__((always_inline)) bool fast_free_by(fast_push *push, size_t size,
+                                                               void *object)
 {
-    size_t size = FAST_TESTED(size);
     uintptr_t offset = (uintptr_t)object - fast.base, index;
     uint64_t start, marked;
 
@@ -129,9 +129,18 @@ static inline __attribute__((always_inline)) bool fast_free_by(fast_push *push, 
     return false;
 }
 
+/* It lies where objects lie, and in no slab. */
+static inline bool fast_may_be_pages(const void *object)
+{
+    size_t size = FAST_TESTED(size) + FAST_TESTED(size_locked); /* one of them is 0 */
+    uintptr_t offset = (uintptr_t)object - fast.base;
+
+    return offset < size && fast.entries[offset >> FAST_PAGE_SHIFT][0] == 0;
+}
+
 static inline __attribute__((always_inline)) bool fast_free(void *object)
 {
-    return fast_free_by(stook_rseq_push, object);
+    return fast_free_by(stook_rseq_push, FAST_TESTED(size), object);
 }
 
 #endif

@@ -16,6 +16,7 @@
 
 enum {
     REALLOC_SLACK = 8, /* what had to move once because it grew gets 1/8 more, to grow in place */
+    REALLOC_BLOCK = 2 << 20, /* larger objects consist of whole blocks of so much */
 };
 
 static void *realloc_copy(void *object, size_t had, size_t size, size_t wanted, const void *from)
@@ -43,7 +44,9 @@ static void *realloc_large(void *object, size_t had, size_t size, const void *fr
     size_t wanted = size;
     void *moved;
 
-    if (size <= had && had - size <= had / REALLOC_SLACK) {
+    if (size <= had &&
+        (had - size <= had / REALLOC_SLACK ||
+         (had > REALLOC_BLOCK && (size - 1) / REALLOC_BLOCK == (had - 1) / REALLOC_BLOCK))) {
         if (__builtin_expect(fast_is_closed(), 0))
             stook_private_resized(object, size);
         return object;

@@ -197,7 +197,7 @@ static bool arena_free_now(void *run, size_t pages, void *meta, size_t meta_byte
     zone_set_used(zone, zone->used_pages - pages);
     zone->warm_pages += pages;
     zone_file(zone, block);
-    zone_trim(zone);
+    zone_trim(zone, pages);
     lock_drop(&zone->lock, LOCK_ARENA);
     return true;
 }

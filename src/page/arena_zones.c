@@ -142,8 +142,8 @@ __attribute__((cold)) void arena_node_set(unsigned node, bool there)
         lock_take(&zone->lock, LOCK_ARENA);
         zone_set_reserve(zone, there ? zone_reserve(i) : 0);
         if (!there) {
-            (void)zone_purge(zone, 0);
-            zone_unmap(zone, 0);
+            (void)zone_purge(zone, 0, SIZE_MAX, SIZE_MAX);
+            zone_unmap(zone, 0, UINT32_MAX);
         }
         zone_note_unbound(zone);
         lock_drop(&zone->lock, LOCK_ARENA);
@@ -168,7 +168,7 @@ __attribute__((cold)) void arena_stat(struct arena_stat *stat)
         stat->warm += zone->warm_pages * PAGE_SIZE;
         if (kept <= stat->used) { /* racy */
             stat->used -= kept;
-            stat->warm += kept;
+            stat->warm += kept - arena_kept_in(KEPT_CLEAN, i) * PAGE_SIZE;
         }
         stat->limit += zone->limit_pages * PAGE_SIZE;
         stat->blocks += zone->opened;
@@ -207,8 +207,8 @@ size_t arena_trim(void)
     arena_free_left(); /* of a fork that has just ended */
     for (unsigned i = 0; i < pagemap.zones; i++) {
         lock_take(&zone_all.zone[i].lock, LOCK_ARENA);
-        bytes += zone_purge(&zone_all.zone[i], 0);
-        zone_unmap(&zone_all.zone[i], 0);
+        bytes += zone_purge(&zone_all.zone[i], 0, SIZE_MAX, SIZE_MAX) * PAGE_SIZE;
+        zone_unmap(&zone_all.zone[i], 0, UINT32_MAX);
         lock_drop(&zone_all.zone[i].lock, LOCK_ARENA);
     }
     return bytes;

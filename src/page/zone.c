@@ -60,8 +60,10 @@ void zone_mark_free(struct zone *zone, struct block *block)
 
     block->state = BLOCK_FREE;
     zone_file(zone, block);
-    if (block->ndirty > 0)
+    if (block->ndirty == BLOCK_PAGES)
         list_add(&zone->warm[block->huge], &block->bucket);
+    else if (block->ndirty > 0) /* the last that is taken, and the first of which more goes back */
+        list_add_tail(&zone->warm[block->huge], &block->bucket);
     else if (!zone_is_gone(zone, i))
         zone->clean++;
     zone->map[i / 64].free[block->huge] |= (uint64_t)1 << i % 64;

@@ -46,24 +46,27 @@ struct zone {
     struct list runs[ZONE_KINDS][ZONE_BUCKETS]; /* blocks cut into runs, by log2 of the longest */
     /* The same blocks, by log2 of their dirty pages; behind them those that may lie on huge pages. */
     struct list soiled[2 * ZONE_BUCKETS];
-    struct list warm[ZONE_KINDS]; /* free blocks with dirty pages, last freed first; by `huge` */
-    uint32_t first, end;          /* its blocks lie in [first, end), others' may be among them */
-    uint32_t mapped[ZONE_TAILS];  /* blocks taken from the window */
-    uint32_t opened;              /* of these, ever used */
-    bool unbound;                 /* some of these may come from any node (arena_bind_new()) */
+    /* Free blocks with dirty pages, by `huge`: those without clean ones, last freed first; then the others. */
+    struct list warm[ZONE_KINDS];
+    struct block *begun; /* its pages go back, call by call; NULL: the limit was reached since */
+    uint32_t first, end; /* its blocks lie in [first, end), others' may be among them */
+    uint32_t mapped[ZONE_TAILS]; /* blocks taken from the window */
+    uint32_t opened;             /* of these, ever used */
+    bool unbound;                /* some of these may come from any node (arena_bind_new()) */
     struct zone_tail tail[ZONE_TAILS];
-    struct zone_bits *map;         /* of all blocks of the window */
-    uint32_t meta_parts;           /* runs of bits of metadata: each is a mapping */
-    uint32_t clean;                /* free blocks that are mapped and have no dirty page */
-    uint32_t clean_left;           /* of these, so many the last search left */
-    size_t warm_pages;             /* dirty pages of all its blocks */
-    size_t reserve_pages;          /* the limit may rise to this, or to a share of what is in use */
-    size_t limit_pages;            /* warm pages kept (zone_warm.c) */
-    size_t owed_pages;             /* given back, and not missed since */
-    size_t turn_pages;             /* taken in this turn; during which warm_pages was never … */
-    size_t idle_pages, high_pages; /* … less than the first, nor more than the second */
+    struct zone_bits *map; /* of all blocks of the window */
+    uint32_t meta_parts;   /* runs of bits of metadata: each is a mapping */
+    uint32_t clean;        /* free blocks that are mapped and have no dirty page */
+    uint32_t clean_left;   /* of these, so many the last search left */
+    size_t warm_pages;     /* dirty pages of all its blocks */
+    size_t reserve_pages;  /* the limit may rise to this, or to a share of what is in use */
+    size_t limit_pages;    /* warm pages kept (zone_warm.c) */
+    size_t owed_pages;     /* given back, and not missed since */
+    size_t turn_pages;     /* taken in this turn … */
+    size_t idle_pages;     /* … in which there were never fewer warm pages than this */
     size_t crest_pages, crest_before; /* the most in use in this turn and the last one */
-    size_t used_pages;                /* read without the lock by arena_used(): zone_set_used() */
+    bool refused;      /* a limit refused growth: warm memory is address space that others lack */
+    size_t used_pages; /* read without the lock by arena_used(): zone_set_used() */
     size_t peak_pages;
     _Atomic uint32_t purging; /* threads giving pages back without the lock; changed under it */
     bool awaited;             /* a fork sleeps until there are none … */
@@ -227,6 +230,8 @@ void zone_advise(uint32_t first, uint32_t n, bool huge);
 void zone_set_reserve(struct zone *zone, size_t pages);
 /* The warm pages that the zone keeps while so many are in use. */
 size_t zone_limit(const struct zone *zone, size_t used);
+/* So many more may be warm before any go back. */
+size_t zone_slack(size_t limit);
 /* Pages left the free ones; `dirty` of them were warm, the rest came from the OS. */
 void zone_account_take(struct zone *zone, size_t pages, size_t dirty);
 /* Of a block that is cut into runs from now on: the first touch makes all of a huge page resident. */
@@ -239,25 +244,26 @@ void zone_end_purge(struct zone *zone);
  * to take the lock again, and then it would wait for the fork, which may wait for what the thread holds.
  */
 bool zone_is_awaited(const struct zone *zone);
-/* Gives warm pages back down to `limit` pages; bytes.  Drops the lock meanwhile. */
-size_t zone_purge(struct zone *zone, size_t limit);
-/* The same down to the adaptive limit, once that is exceeded by an eighth. */
-void zone_purge_more(struct zone *zone);
+/* Gives warm pages back, down to `limit` pages, by so many runs and pages at most; pages.  Drops the lock meanwhile. */
+size_t zone_purge(struct zone *zone, size_t limit, size_t runs, size_t most);
+/* So many pages came back.  Once an eighth more are warm than the limit says, each such call gives some back, until the
+ * limit is reached. */
+void zone_purge_more(struct zone *zone, size_t pages);
 
 /* ---- zone_space.c: what of its blocks and of their metadata is mapped --------------------------- */
 
 /* Something else lies in a free block's place or its metadata's: it is no block any more. */
 void zone_lose(struct zone *zone, uint32_t index);
-/* Unmaps clean blocks except so many, as far as can be.  Drops the lock meanwhile. */
-void zone_unmap(struct zone *zone, uint32_t keep);
+/* Unmaps clean blocks except so many, as far as can be, so many runs of them.  Drops the lock meanwhile. */
+void zone_unmap(struct zone *zone, uint32_t keep, uint32_t runs);
 /* Unmaps a block that is taken and goes back next; false: the kernel refuses. */
 bool zone_unmap_taken(struct zone *zone, uint32_t index);
 /* A limit refuses more: unmaps free blocks, clean ones first; how many, `most` at most.  `without`: no block that
  * has metadata, and not this one; or ZONE_NO_BLOCK. */
 enum { ZONE_NO_BLOCK = -1 };
 uint32_t zone_unmap_spare(struct zone *zone, uint32_t most, int64_t without);
-/* Pages and blocks came back: what is beyond the limits goes. */
-void zone_trim(struct zone *zone);
+/* So many pages came back: what is beyond the limits goes. */
+void zone_trim(struct zone *zone, size_t pages);
 /*
  * Free blocks are about to be taken: those that are gone are mapped again.  0; ENOMEM or EAGAIN: a limit
  * refuses that, and all is as before; EEXIST: the caller searches again, since some of them are lost for good, a run

@@ -179,7 +179,8 @@ int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, unsigned kind)
     bool hide = !raw && zone->opened < ZONE_SMALL_BLOCKS && !zone_is_own(zone);
 
     if (at + n > tail->end) {
-        if (!zone_step(zone, kind, n, align))
+        zone->refused = !zone_step(zone, kind, n, align);
+        if (zone->refused)
             return -1;
         at = zone_aligned(tail->next, align);
     }

@@ -148,29 +148,32 @@ LOCK_UNCHECKED static void zone_unmap_run(struct zone *zone, uint32_t first, uin
 }
 
 /* Zones of the library's own objects keep theirs: that is little, and growth there is rare. */
-void zone_unmap(struct zone *zone, uint32_t keep)
+void zone_unmap(struct zone *zone, uint32_t keep, uint32_t runs)
 {
     uint32_t end = zone->end, first, n;
 
-    while (!zone_is_own(zone) && !zone_is_awaited(zone) && zone->clean > keep &&
-           (n = zone_clean_run(zone, end, zone->clean - keep, &first)) > 0) {
-        if (zone_may_hole(zone, first, n))
-            zone_unmap_run(zone, first, n);
-        end = first;
+    for (; !zone_is_own(zone) && !zone_is_awaited(zone) && zone->clean > keep &&
+           (n = zone_clean_run(zone, end, zone->clean - keep, &first)) > 0;
+         end = first) {
+        if (!zone_may_hole(zone, first, n))
+            continue;
+        if (runs-- == 0)
+            return;
+        zone_unmap_run(zone, first, n);
     }
     zone->clean_left = zone->clean;
 }
 
-void zone_trim(struct zone *zone)
+void zone_trim(struct zone *zone, size_t pages)
 {
     uint32_t keep = zone_share(zone);
 
-    zone_purge_more(zone);
+    zone_purge_more(zone, pages);
     if (zone->clean_left > zone->clean)
         zone->clean_left = zone->clean;
     /* What could not go the last time is not searched again for every block. */
     if (zone->clean > 2 * keep && zone->clean > zone->clean_left + keep)
-        zone_unmap(zone, keep);
+        zone_unmap(zone, keep, 1);
 }
 
 bool zone_unmap_taken(struct zone *zone, uint32_t index)

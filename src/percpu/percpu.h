@@ -34,7 +34,7 @@
  *   rseq    sections.  A thread that is not registered has CPU number -1 or -2: no section of it commits, it
  *           closes no slot, and its objects go to the barn and the slabs.  So it needs no agreement with the
  *           sections of other threads: whatever it takes (a drain), it takes as every thread does.
- *   locked  no section commits; lock words and atomic instructions do their work.
+ *   locked  no section commits; atomic instructions do their work.
  *
  * A CPU's area holds one slot a cache, at the cache's offset ([cpu][cache]); only sheaf/slot.h knows the
  * contents of a slot.  Areas lie at a fixed stride in one mapping, for every CPU that may ever be and for

@@ -44,12 +44,16 @@ struct sheaf *prefilled_of(const struct stook_cache *cache, const struct stook_s
 /* ---- empty and ready-made sheaves ----------------------------------------------------------- */
 
 /* An empty sheaf for `size` objects; NULL: out of memory. */
-static struct sheaf *prefilled_make(unsigned size, unsigned node, bool nospin)
+static struct sheaf *prefilled_make(struct stook_cache *cache, unsigned size, unsigned node,
+                                    bool nospin)
 {
     struct sheaf *sheaf;
 
-    if (size <= STOOK_SHEAF_CAPACITY_MAX)
-        return sheaf_alloc(size, size, node, nospin);
+    if (size <= STOOK_SHEAF_CAPACITY_MAX) {
+        sheaf = sheaf_alloc(size, size, node, nospin);
+        stat_add(cache, STAT_sheaf_alloc, sheaf != NULL); /* it may stay: prefilled_keep() */
+        return sheaf;
+    }
     sheaf = large_alloc(pagemap.zones / 2 + topology.home_of_node[node],
                         sizeof(*sheaf) + size * sizeof(void *), PAGE_SIZE, nospin, NULL);
     if (sheaf) {
@@ -59,10 +63,10 @@ static struct sheaf *prefilled_make(unsigned size, unsigned node, bool nospin)
     return sheaf;
 }
 
-static void prefilled_unmake(struct sheaf *sheaf, bool nospin)
+static void prefilled_unmake(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 {
     if (sheaf->capacity <= STOOK_SHEAF_CAPACITY_MAX)
-        sheaf_free(sheaf, nospin);
+        sheaf_drop(cache, sheaf, nospin);
     else
         (void)large_free(sheaf);
 }
@@ -96,7 +100,7 @@ static struct sheaf *prefilled_find(struct stook_cache *cache, unsigned node, bo
     if (!sheaf)
         sheaf = barn_get_full(cache, node, &none, nospin);
     if (!sheaf)
-        sheaf = barn_make_empty(cache, node, nospin);
+        sheaf = barn_get_empty(cache, node, nospin);
     if (sheaf)
         stat_add(cache, STAT_alloc_fastpath, sheaf->size);
     return sheaf;
@@ -137,7 +141,7 @@ static bool prefilled_drop(struct stook_cache *cache, struct sheaf *sheaf, bool 
         kept = prefilled_keep(cache, sheaf, nospin);
     } else {
         sheaf_flush(cache, sheaf, nospin);
-        prefilled_unmake(sheaf, nospin);
+        prefilled_unmake(cache, sheaf, nospin);
     }
     stat_add(cache, slab_counts.touches == touches ? STAT_free_fastpath : STAT_free_slowpath, n);
     return kept;
@@ -252,7 +256,7 @@ static bool prefilled_attempt(void *arg)
         wish->sheaf = NULL;
     }
     if (!wish->sheaf)
-        wish->sheaf = prefilled_make(wish->size, node, wish->nospin);
+        wish->sheaf = prefilled_make(wish->cache, wish->size, node, wish->nospin);
     return wish->sheaf != NULL;
 }
 

@@ -205,7 +205,7 @@ static struct sheaf *rcu_sheaf(struct stook_cache *cache, unsigned node, bool no
     if (!capacity)
         capacity = RCU_NOSHEAF;
     if (ours) {
-        sheaf = barn_make_empty(cache, node, nospin);
+        sheaf = barn_get_empty(cache, node, nospin);
         /* No memory: take a full sheaf of the barn and flush it. */
         if (!sheaf && (sheaf = barn_get_full(cache, node, &none, nospin)) != NULL)
             sheaf_flush(cache, sheaf, nospin);

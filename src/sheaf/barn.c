@@ -87,7 +87,7 @@ static struct sheaf *barn_pop_full(const struct stook_cache *cache, struct barn 
 /* Empty sheaves of another capacity are not kept; nor larger ones. */
 static bool barn_keeps(const struct stook_cache *cache, const struct sheaf *empty)
 {
-    return empty->capacity == cache_capacity(cache) && !sheaf_is_over(empty);
+    return empty->capacity == cache_capacity(cache);
 }
 
 static void barn_miss(struct stook_cache *cache, struct barn *barn)
@@ -274,21 +274,14 @@ bool barn_refuses(struct stook_cache *cache, unsigned node, bool nospin)
 struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin)
 {
     struct barn *barn = barn_of(cache, node);
-    struct sheaf *empty;
-
-    if (__atomic_load_n(&barn->nr_empty, __ATOMIC_RELAXED) == 0 ||
-        !barn_lock(cache, barn, node, nospin))
-        return NULL;
-    empty = barn_pop(&barn->empty, &barn->nr_empty);
-    lock_drop(&barn->lock, LOCK_BARN);
-    return empty;
-}
-
-struct sheaf *barn_make_empty(struct stook_cache *cache, unsigned node, bool nospin)
-{
-    struct sheaf *empty = barn_get_empty(cache, node, nospin);
     uint32_t capacity = cache_capacity(cache);
+    struct sheaf *empty = NULL;
 
+    if (__atomic_load_n(&barn->nr_empty, __ATOMIC_RELAXED) > 0 &&
+        barn_lock(cache, barn, node, nospin)) {
+        empty = barn_pop(&barn->empty, &barn->nr_empty);
+        lock_drop(&barn->lock, LOCK_BARN);
+    }
     if (!empty) {
         empty = sheaf_alloc(capacity, capacity, node, nospin);
         stat_add(cache, STAT_sheaf_alloc, empty != NULL);

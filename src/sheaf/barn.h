@@ -47,9 +47,8 @@ void barn_put_rest(struct stook_cache *cache, unsigned node, struct sheaf *rest,
  * small, and all go to slabs, does not take the lock for each.
  */
 bool barn_refuses(struct stook_cache *cache, unsigned node, bool nospin);
+/* An empty sheaf of the barn's, or a new one; NULL without memory. */
 struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin);
-/* The same, or a new one; NULL without memory. */
-struct sheaf *barn_make_empty(struct stook_cache *cache, unsigned node, bool nospin);
 /* Takes an empty sheaf in, or frees it when there are enough. */
 void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empty, bool nospin);
 

@@ -25,50 +25,48 @@ static bool budget_add(_Atomic size_t *granted, size_t max, size_t bytes)
     return true;
 }
 
-/* Malloc's classes are many: together they have a budget that follows the heap. */
-static size_t budget_malloc_max(void)
+/* A counter of granted bytes, and what it may become. */
+struct bound {
+    _Atomic size_t *granted;
+    size_t max;
+};
+
+/* The counters that a cache's bytes are in; how many. */
+static unsigned budget_bounds(struct stook_cache *cache, struct bound bounds[3])
 {
     size_t share = arena_used() / BUDGET_MALLOC_SHARE;
+    unsigned n = 0;
 
-    return share > BUDGET_MALLOC ? share : BUDGET_MALLOC;
-}
-
-static bool budget_take_malloc(struct stook_cache *cache, size_t bytes)
-{
-    return !(cache->flags & CACHE_MALLOC) ||
-           budget_add(&budget.malloc_granted, budget_malloc_max(), bytes);
-}
-
-static void budget_give_malloc(struct stook_cache *cache, size_t bytes)
-{
-    if (cache->flags & CACHE_MALLOC)
-        atomic_fetch_sub(&budget.malloc_granted, bytes);
+    bounds[n++] = (struct bound){&cache->policy.cached, cache->policy.cached_max};
+    if (cache->flags & CACHE_MALLOC) /* many: together they have a budget that follows the heap */
+        bounds[n++] =
+            (struct bound){&budget.malloc_granted, share > BUDGET_MALLOC ? share : BUDGET_MALLOC};
+    bounds[n++] = (struct bound){&budget.granted, atomic_load(&budget.max)};
+    return n;
 }
 
 bool budget_take(struct stook_cache *cache, size_t bytes)
 {
-    if (!budget_add(&cache->policy.cached, cache->policy.cached_max, bytes))
-        return false;
-    if (!budget_take_malloc(cache, bytes)) {
-        atomic_fetch_sub(&cache->policy.cached, bytes);
-        return false;
-    }
-    if (budget_add(&budget.granted, atomic_load(&budget.max), bytes)) {
-        /* A lower bound may have come meanwhile: either this thread sees it, or the thread that set it sees this. */
-        if (atomic_load(&budget.granted) <= atomic_load(&budget.max))
-            return true;
-        atomic_fetch_sub(&budget.granted, bytes);
-    }
-    budget_give_malloc(cache, bytes);
-    atomic_fetch_sub(&cache->policy.cached, bytes);
+    struct bound bounds[3];
+    unsigned n = budget_bounds(cache, bounds), taken = 0;
+
+    while (taken < n && budget_add(bounds[taken].granted, bounds[taken].max, bytes))
+        taken++;
+    /* A lower bound may have come meanwhile: either this thread sees it, or the thread that set it sees this. */
+    if (taken == n && atomic_load(&budget.granted) <= atomic_load(&budget.max))
+        return true;
+    while (taken > 0)
+        atomic_fetch_sub(bounds[--taken].granted, bytes);
     return false;
 }
 
 void budget_give(struct stook_cache *cache, size_t bytes)
 {
-    atomic_fetch_sub(&budget.granted, bytes);
-    budget_give_malloc(cache, bytes);
-    atomic_fetch_sub(&cache->policy.cached, bytes);
+    struct bound bounds[3];
+    unsigned n = budget_bounds(cache, bounds);
+
+    while (n > 0)
+        atomic_fetch_sub(bounds[--n].granted, bytes);
 }
 
 bool budget_take_barn(struct stook_cache *cache, struct barn *barn, size_t bytes)

@@ -39,7 +39,7 @@ static void remote_put(const struct slot_call *call, void *object, struct sheaf 
     while ((to = *at) && to->size > 0 && pagemap_node(to->object[0]) != owner)
         at = &to->next;
     if (!to)
-        to = *at = barn_make_empty(call->cache, call->node, call->nospin);
+        to = *at = barn_get_empty(call->cache, call->node, call->nospin);
     if (!to) {
         node_put(call->cache, &object, 1, call->nospin);
         return;

@@ -54,11 +54,6 @@ unsigned sheaf_room(const struct sheaf *sheaf)
     return (unsigned)((cache->object_size - sizeof(struct sheaf)) / sizeof(void *));
 }
 
-bool sheaf_is_over(const struct sheaf *sheaf)
-{
-    return slab_cache_of(sheaf) != sheaf_class(sheaf->capacity);
-}
-
 int sheaf_owner(const struct sheaf *sheaf)
 {
     unsigned owner;

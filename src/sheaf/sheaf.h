@@ -71,13 +71,12 @@ extern const char sheaf_class_name[SHEAF_CLASSES][sizeof("stook-sheaf-8192")]
 extern struct stook_cache *sheaf_cache[SHEAF_CLASSES] __attribute__((visibility("hidden")));
 
 /*
- * An empty sheaf with memory near `node`, or NULL; errno is kept.  Its owner may fill it with up to `room` objects, as many
- * as its capacity or more.  Pushes stop at the capacity, so its size falls back to the capacity by itself.
+ * An empty sheaf with memory near `node`, or NULL; errno is kept.  It has room for `room` objects, as many as its capacity or
+ * more: the places behind the capacity are its owner's to use.
  */
 struct sheaf *sheaf_alloc(unsigned capacity, unsigned room, unsigned node, bool nospin);
-/* Objects it has room for, and whether that is more than its capacity asks for. */
+/* Objects it has room for. */
 unsigned sheaf_room(const struct sheaf *sheaf);
-bool sheaf_is_over(const struct sheaf *sheaf);
 /* The node that all its objects are of, or -1: several.  It has some. */
 int sheaf_owner(const struct sheaf *sheaf);
 /* An empty sheaf. */

@@ -1,85 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * slot.c - pops and pushes of the library's own calls, and the closing, opening and taking of a slot.
- *
- * In a process without rseq a slot has a lock word, and its main sheaf in `held`: a pop or a push closes the slot, works on the
- * sheaf, and opens it.  The lock is only ever tried: a thread preempted inside makes others go to the slabs, as with a
- * closed slot.  A thread keeps its CPU's number, wherever it runs, until it finds the slot's lock taken.
+ * In locked mode all of this closes slots as a taker does (slot_sections.h).
  */
 #include "sheaf/slot.h"
 
 #include "sheaf/slot_sections.h"
 
-enum {
-#ifdef __x86_64__
-    SLOT_CLOSE_IS_FENCE = 1, /* a locked instruction orders all loads and stores */
-#else
-    SLOT_CLOSE_IS_FENCE = 0,
-#endif
-};
-
 const struct sheaf sheaf_none = {0};
-
-/* Locked mode: a slot by its lock word, and its main sheaf. */
-static inline struct sheaf *slot_lock(struct slot *slot)
-{
-    uint8_t open = 0;
-
-    if (!atomic_compare_exchange_strong_explicit(&slot->lock, &open, 1, memory_order_acquire,
-                                                 memory_order_relaxed))
-        return NULL;
-    return slot->held ? slot->held : SHEAF_NONE;
-}
-
-/* The slot of the CPU that this thread keeps; NULL: it is taken, or the CPU is not in use. */
-static inline struct sheaf *slot_lock_kept(uintptr_t offset, struct slot **slot)
-{
-    int cpu = percpu_cpu();
-
-    *slot = percpu_slot_at(cpu, offset);
-    return cpu >= 0 && percpu_use_of((unsigned)cpu) == PERCPU_USED ? slot_lock(*slot) : NULL;
-}
-
-/*
- * Behind slot_lock_kept().  The thread asks anew which CPU it is on if it found the slot taken.  On a machine with several
- * nodes it also asks if nothing moved: a refill or a flush comes next, which goes by the thread's node.
- */
-static inline void slot_unlock_kept(struct slot *slot, const struct sheaf *main, uint32_t moved)
-{
-    if (main)
-        atomic_store_explicit(&slot->lock, 0, memory_order_release);
-    if (!main || (moved == 0 && topology.nodes > 1))
-        percpu_kept = -1;
-}
-
-static uint32_t slot_pop_locked(uintptr_t offset, void **objects, uint32_t want)
-{
-    struct slot *slot;
-    struct sheaf *m = slot_lock_kept(offset, &slot);
-    uint32_t taken = m ? sheaf_take(m, objects, want) : 0;
-
-    slot_unlock_kept(slot, m, taken);
-    return taken;
-}
-
-static uint32_t slot_push_locked(uintptr_t offset, void *const *objects, uint32_t have)
-{
-    struct slot *slot;
-    struct sheaf *m = slot_lock_kept(offset, &slot);
-    uint32_t k = 0;
-
-    /* A single one that repeats stays outside: sheaf/slot_free.c checks it, and reports it. */
-    if (m && m->size < m->capacity && (have > 1 || !sheaf_repeats(m, objects[0], 2))) {
-        if (have > m->capacity - m->size)
-            have = m->capacity - m->size;
-        for (; k < have && objects[k]; k++)
-            m->object[m->size + k] = objects[k];
-        k = k == have ? k : 0; /* one of them is NULL */
-        m->size += k;
-    }
-    slot_unlock_kept(slot, m, k);
-    return k;
-}
 
 uint32_t slot_pop_bulk(uintptr_t offset, void **objects, uint32_t want)
 {
@@ -134,12 +62,14 @@ static struct sheaf *slot_close_on(unsigned cpu, struct slot *slot)
     void *begin;
 
     if (!percpu.rseq)
-        held = slot_lock(slot);
+        held = slot_take(slot, true) ? slot_taken(slot) : NULL;
     else if (rseq_close(slot, percpu.rseq_offset, (int)cpu, SLOT_CLOSED, &begin) == RSEQ_DONE)
         held = slot_measure(slot, slot_main(begin));
-    /* Full: either percpu_change_use() comes before this look, or its caller finds the slot closed. */
-    if (held && !SLOT_CLOSE_IS_FENCE)
+        /* Full: either percpu_change_use() comes before this look, or its caller finds the slot closed. */
+#ifndef __x86_64__ /* where a locked instruction closes, which orders all loads and stores */
+    if (held)
         atomic_thread_fence(memory_order_seq_cst);
+#endif
     if (held && percpu_use_of(cpu) != PERCPU_USED) { /* left meanwhile */
         slot_open(slot, held);
         return NULL;
@@ -153,6 +83,10 @@ struct sheaf *slot_close(uintptr_t offset, struct slot **slot, bool nospin)
         struct sheaf *held;
         int cpu = percpu_cpu();
 
+        if (!percpu.rseq && cpu >= 0 && percpu_use_of((unsigned)cpu) == PERCPU_LEFT) {
+            percpu_kept = -1; /* the thread has left it, too, or it is a used one again */
+            cpu = percpu_cpu();
+        }
         if (cpu < 0 ||
             (percpu_use_of((unsigned)cpu) != PERCPU_USED && !percpu_use((unsigned)cpu, nospin)))
             return NULL;
@@ -173,12 +107,10 @@ void slot_open(struct slot *slot, struct sheaf *main)
     bool none = main == SHEAF_NONE;
 
     slot->held = main;
-    if (percpu.rseq) {
-        atomic_store_explicit(&slot->top, none ? NULL : main->object + main->size,
-                              memory_order_relaxed);
-        atomic_store_explicit(&slot->end, none ? NULL : main->object + main->capacity,
-                              memory_order_release);
-    }
+    atomic_store_explicit(&slot->top, none ? NULL : main->object + main->size,
+                          memory_order_relaxed);
+    atomic_store_explicit(&slot->end, none ? NULL : main->object + main->capacity,
+                          memory_order_release);
     slot_reopen(slot);
 }
 
@@ -186,10 +118,6 @@ void slot_reopen(struct slot *slot)
 {
     struct sheaf *main = slot->held;
 
-    if (!percpu.rseq) {
-        atomic_store_explicit(&slot->lock, 0, memory_order_release);
-        return;
-    }
     slot->held = NULL;
     /* What the sheaf holds was written before, and top; this and end pair with the gates that sections load. */
     atomic_store_explicit(&slot->begin, main == SHEAF_NONE ? NULL : main->object,
@@ -200,8 +128,6 @@ struct sheaf *slot_take(struct slot *slot, bool whole)
 {
     void **begin = atomic_load_explicit(&slot->begin, memory_order_relaxed);
 
-    if (!percpu.rseq)
-        return slot_lock(slot);
     do {
         if (begin == SLOT_CLOSED)
             return NULL;
@@ -215,7 +141,5 @@ struct sheaf *slot_take(struct slot *slot, bool whole)
 
 struct sheaf *slot_taken(struct slot *slot)
 {
-    if (!percpu.rseq)
-        return slot->held ? slot->held : SHEAF_NONE;
     return slot_measure(slot, slot->held);
 }

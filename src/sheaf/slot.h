@@ -3,7 +3,7 @@
  * slot.h - one CPU's part of one cache: the main and the spare sheaf, behind restartable sections.
  *
  * Pops and pushes work on the main sheaf (stook/sections.h; several at once, close and defer:
- * sheaf/slot_sections.h; in locked mode behind a lock word: sheaf/slot.c).  The rest are plain:
+ * sheaf/slot_sections.h; so are those of locked mode).  The rest are plain:
  *
  *   open:   top, then end, then begin, each store-release; from any CPU; only by the thread that closed the slot
  *   take:   begin: b -> closed by cmpxchg from any CPU; end = NULL; percpu_fence(cpu); only now read top and the sheaf
@@ -18,8 +18,7 @@
  * closes the slot, sees room, and opens it.
  *
  * In rseq mode a thread that is not registered has CPU number -1 or -2 and never closes a slot.  In
- * locked mode each slot has a lock word that is only ever tried, and its sheaf in `held`.  The words of the sections
- * stay NULL there, so that the inlined fast path falls into the slow path by itself.
+ * locked mode each call takes the slot as a thread of another CPU does, and no section ever reads it.
  *
  * While a slot is closed only pointers move: no lock, no system call, no callback, and no memory
  * that could fault but the sheaves themselves.  A thread that meets a closed slot never waits.
@@ -28,12 +27,10 @@
  * travels to the barn and a full (empty) one comes back, fetched before the slot is closed.  With
  * two sheaves, put-then-get at a boundary does not bounce.
  *
- * A sheaf's capacity never changes.  The spare sheaf is full or empty.  Main holds more than its capacity only from a
- * refill on that was larger, until that is used up or goes back.
+ * A sheaf's capacity never changes, and no sheaf holds more.  The spare sheaf is full or empty.
  *
  * The sheaves' own capacities bound the objects that a CPU holds of a cache, not a budget: main and spare
- * hold a capacity each.  One of them may hold a refill instead, 64 KiB or 510 objects, if that is more (32 KiB
- * of malloc's classes).  There is less than one remote sheaf for every other node with memory.
+ * hold a capacity each.  There is less than one remote sheaf for every other node with memory.
  */
 #ifndef STOOK_SHEAF_SLOT_H
 #define STOOK_SHEAF_SLOT_H
@@ -49,14 +46,12 @@ struct slot {
     /* The thread that closed the slot; read racily for reports. */
     struct sheaf *rcu; /* 24; NULL or objects freed under readers; sections on this CPU add to it */
     struct sheaf *spare;  /* NULL, or a sheaf that is full or empty */
-    struct sheaf *held;   /* rseq: main while taken (fork); locked: main, NULL for none */
+    struct sheaf *held;   /* main while taken (fork), else NULL */
     struct sheaf *remote; /* one a node: objects of other homes */
-    uint16_t fill;        /* objects the last refill brought */
     uint16_t refused; /* objects to go to slabs before a barn, or memory, is asked (slot_free.c) */
-    uint8_t wary;     /* refills to come that stay within the capacity */
+    uint8_t swaps;    /* how often main and spare have changed places */
     /* Atomic. */
     _Atomic uint8_t forking; /* of slot_take_all(); written under percpu.lock */
-    _Atomic uint8_t lock;    /* locked mode: 1 closed */
 };
 _Static_assert(offsetof(struct slot, begin) == 0, "known to the sections");
 _Static_assert(offsetof(struct slot, top) == 8, "known to the sections");
@@ -87,8 +82,8 @@ static inline void slot_tick(int cpu, bool nospin)
     if (every == 0 || cpu < 0)
         return;
     first = percpu_slot_at(cpu, 0);
-    n = (uint16_t)(__atomic_load_n(&first->fill, __ATOMIC_RELAXED) + 1);
-    __atomic_store_n(&first->fill, n, __ATOMIC_RELAXED); /* racy: one more or less */
+    n = (uint16_t)(__atomic_load_n(&first->refused, __ATOMIC_RELAXED) + 1);
+    __atomic_store_n(&first->refused, n, __ATOMIC_RELAXED); /* racy: one more or less */
     if (__builtin_expect((n & (every - 1)) == 0, 0) && !nospin)
         context_self()->due |= CONTEXT_DUE_SCAN;
 }

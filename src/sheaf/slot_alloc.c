@@ -20,44 +20,11 @@
 #include "sheaf/slot.h"
 
 #include "base/probe.h"
-#include "os/topology.h"
 #include "percpu/random.h"
 #include "sheaf/barn.h"
 #include "sheaf/slot_steps.h"
 #include "slab/node.h"
 #include "slab/stat.h"
-
-enum {
-    SLOT_FILL_MAX = 510,         /* objects a refill brings at most … */
-    SLOT_FILL_BYTES = 64 << 10,  /* … and bytes, unless a sheaf's capacity is more */
-    SLOT_FILL_MALLOC = 32 << 10, /* … of malloc's classes: there are many of them */
-};
-
-/*
- * How many objects the next refill brings: a slab's worth first, then twice as many each time, as long as the
- * CPU does not free in between: more than a sheaf's capacity in the end.  So a CPU never has more unused objects than it
- * allocated before.
- */
-static uint16_t slot_fill(const struct stook_cache *cache, struct slot *slot)
-{
-    uint32_t bytes = cache->flags & CACHE_MALLOC ? SLOT_FILL_MALLOC : SLOT_FILL_BYTES;
-    uint32_t capacity = cache_capacity(cache), most = bytes / cache->layout.stride;
-    uint32_t least = cache->layout.objects < capacity ? cache->layout.objects : capacity;
-    uint32_t fill = slot->fill * 2;
-
-    if (most > SLOT_FILL_MAX)
-        most = SLOT_FILL_MAX;
-    if (most < capacity || slot->wary > 0)
-        most = capacity;
-    if (slot->wary > 0)
-        slot->wary--;
-    if (fill < least)
-        fill = least;
-    if (fill > most)
-        fill = most;
-    slot->fill = (uint16_t)fill;
-    return slot->fill;
-}
 
 /* Past the sheaves: a closed slot, an unregistered thread, a cache without sheaves. */
 static uint32_t slot_alloc_direct(struct slot_call *call, void **objects, uint32_t n)
@@ -85,12 +52,14 @@ void slot_install(const struct slot_call *call, struct sheaf *sheaf)
         random_shuffle(sheaf->object, sheaf->size);
     main = slot_close(call->offset, &slot, call->nospin);
     if (main) {
-        slot->fill = call->fill;
         slot->refused = call->refused;
         if (call->frees ? main->size >= main->capacity : main->size == 0) {
             out = slot_real(main);
             main = sheaf;
         }
+        /* The cache has grown: one larger sheaf takes the place of the smaller one, which would never be empty. */
+        if (out && out != sheaf && sheaf->size + out->capacity < sheaf->capacity)
+            sheaf->size += sheaf_take(out, sheaf->object + sheaf->size, out->size);
         if (out && !slot->spare && (out->size == 0 || out->size == out->capacity) &&
             out->capacity == cache_capacity(cache)) {
             slot->spare = out;
@@ -100,24 +69,6 @@ void slot_install(const struct slot_call *call, struct sheaf *sheaf)
     }
     if (out)
         barn_return(cache, call->node, out, call->nospin);
-}
-
-/* The empty sheaf, or another one in its place, for what the refill brings; NULL: there is none, and no memory. */
-static struct sheaf *slot_container(const struct slot_call *call, struct sheaf *empty)
-{
-    struct stook_cache *cache = call->cache;
-    uint32_t capacity = cache_capacity(cache), room = call->fill > capacity ? call->fill : capacity;
-    struct sheaf *made;
-
-    if (!empty)
-        empty = barn_get_empty(cache, call->node, call->nospin);
-    if (empty && empty->capacity == capacity && sheaf_room(empty) >= room)
-        return empty;
-    made = sheaf_alloc(capacity, room, call->node, call->nospin);
-    stat_add(cache, STAT_sheaf_alloc, made != NULL);
-    if (made && empty)
-        barn_put_empty(cache, call->node, empty, call->nospin);
-    return made ? made : empty;
 }
 
 /* Whole sheaves of the barn's, while it has some.  *empty is taken in exchange, or is the one that was emptied. */
@@ -131,8 +82,6 @@ static uint32_t slot_refill_barn(struct slot_call *call, struct sheaf **empty, v
     while (got < n && (full = barn_get_full(cache, call->node, empty, call->nospin)) != NULL) {
         sheaf_expect(full);
         got += sheaf_take(full, objects + got, n - got);
-        /* Others free what this CPU takes: the next refill is no larger than two. */
-        call->fill = (uint16_t)cache_capacity(cache);
         if (full->size > 0)
             slot_install(call, full);
         else if (*empty)
@@ -167,10 +116,14 @@ static uint32_t slot_refill(struct slot_call *call, struct sheaf *sheaf, void **
         slot_refilled(call, more, more);
         got += more;
     }
-    if (got < n)
-        sheaf = slot_container(call, sheaf);
+    if (sheaf && sheaf->capacity != cache_capacity(cache)) {
+        barn_put_empty(cache, call->node, sheaf, call->nospin);
+        sheaf = NULL;
+    }
+    if (got < n && !sheaf)
+        sheaf = barn_get_empty(cache, call->node, call->nospin);
     if (got < n && sheaf) {
-        fill = call->fill < sheaf_room(sheaf) ? call->fill : sheaf_room(sheaf);
+        fill = sheaf->capacity;
         more = n - got < fill ? n - got : fill;
         fill = node_take_near(cache, call->node, sheaf->object, more, fill, call->nospin);
         sheaf->size = fill;
@@ -189,7 +142,7 @@ static uint32_t slot_refill(struct slot_call *call, struct sheaf *sheaf, void **
 uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
 {
     struct slot_call call;
-    struct sheaf *main, *spare;
+    struct sheaf *main, *spare, *worn;
     struct slot *slot;
     uint32_t got = 0, more;
 
@@ -209,17 +162,13 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         if (main->size > 0) { /* another CPU by now, or others were here */
             slot_open(slot, main);
         } else if (spare && spare->size > 0) {
-            slot->spare = slot_real(main);
-            slot_open(slot, spare);
-            stat_add(cache, STAT_sheaf_swap, 1);
+            worn = main->capacity < cache_capacity(cache) ? slot_real(main) : NULL;
+            slot_swap(cache, slot, worn ? SHEAF_NONE : main);
+            if (worn) /* the cache has grown: the free that finds no spare makes a larger one */
+                barn_put_empty(cache, call.node, worn, nospin);
         } else {
             slot->spare = NULL;
             slot->refused = 0;
-            call.fill = slot_fill(cache, slot);
-            if (!spare && call.fill > cache_capacity(cache)) {
-                spare = slot_real(main); /* it may hold the next refill, too */
-                main = SHEAF_NONE;
-            }
             slot_open(slot, main);
             got += slot_refill(&call, spare, objects + got, n - got);
             break;

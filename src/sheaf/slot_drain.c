@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The calls of slot.h on the slots of all CPUs: draining, counting, fork. */
-#include "base/report.h"
 #include "os/topology.h"
-#include "sheaf/sheaf.h"
 #include "sheaf/slot_drain.h"
 #include "sheaf/slot_steps.h"
-#include "slab/node.h"
-#include "slab/stat.h"
 
 #include <limits.h>
 
@@ -59,7 +55,7 @@ static void slot_empty(struct stook_cache *cache, struct slot *slot, struct shea
     if (main != SHEAF_NONE)
         slot_chain(cache, main, chain);
     slot->spare = NULL;
-    slot->fill = slot->refused = 0;
+    slot->refused = 0;
 }
 
 /*
@@ -81,7 +77,7 @@ static bool slot_take_waiting(struct slot *slot, bool alone)
 
 /*
  * No array of the slots that were taken: this is within malloc_trim(), which may be called on a small stack.  Until it
- * opens a slot, this thread owns its `fill`: there it stores the index of the cache whose slot it took before.
+ * opens a slot, this thread owns its `refused`: there it stores the index of the cache whose slot it took before.
  */
 bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone)
 {
@@ -94,7 +90,7 @@ bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu,
         if (!slot || cache_capacity(caches[i]) == 0)
             continue;
         if (slot_take_waiting(slot, alone)) {
-            slot->fill = (uint16_t)taken;
+            slot->refused = (uint16_t)taken;
             taken = caches[i]->index;
         } else {
             all = false;
@@ -107,8 +103,8 @@ bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu,
     while (taken > 0) {
         struct slot *slot = percpu_slot(cpu, percpu_offset(taken));
         struct stook_cache *cache = cache_table[taken];
-        taken = slot->fill;
-        slot->fill = 0;
+        taken = slot->refused;
+        slot->refused = 0;
         if (fenced) {
             slot_empty(cache, slot, slot_taken(slot), &chain);
             slot_open(slot, SHEAF_NONE);
@@ -167,21 +163,20 @@ __attribute__((cold, no_sanitize("thread"))) void slot_count_cpu(const struct st
                                                                  struct slot_counts *counts)
 {
     struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
-    struct sheaf *held, *spare, *remote;
+    struct sheaf *spare, *remote;
     void **begin, **top;
 
     if (!slot)
         return;
     begin = atomic_load_explicit(&slot->begin, memory_order_acquire);
     top = atomic_load_explicit(&slot->top, memory_order_relaxed);
-    held = percpu.rseq ? NULL : slot_real(__atomic_load_n(&slot->held, __ATOMIC_ACQUIRE));
     if (begin == SLOT_CLOSED)
         return;
     spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
     remote = __atomic_load_n(&slot->remote, __ATOMIC_RELAXED);
-    (void)slot_count_objects(top > begin ? (uint64_t)(top - begin) : slot_size(held), counts);
+    (void)slot_count_objects(top > begin ? (uint64_t)(top - begin) : 0, counts);
     (void)slot_count_objects(slot_size(spare), counts);
-    counts->sheaves += (begin || held) + (spare != NULL) + (remote != NULL);
+    counts->sheaves += (begin != NULL) + (spare != NULL) + (remote != NULL);
     /* One a node at most: the chain may be another one by now. */
     for (unsigned i = 0; remote && i < topology.nodes; i++) {
         counts->remote += slot_count_objects(slot_size(remote), counts);
@@ -266,9 +261,9 @@ static unsigned slot_renew(struct slot *slot)
 {
     (void)slot_open_taken(slot);
     /* Without a write to those that are open: each page that a child writes to is copied. */
-    if (percpu.rseq ? slot->begin == SLOT_CLOSED : slot->lock != 0) {
+    if (slot->begin == SLOT_CLOSED) {
         slot->spare = slot->remote = slot->rcu = NULL;
-        slot->fill = slot->refused = slot->wary = 0;
+        slot->refused = 0;
         slot_open(slot, SHEAF_NONE);
     }
     if (slot->forking != SLOT_FREE)

@@ -34,7 +34,6 @@
  *   has the object near the  any      any      it is free already: reported
  *     top
  *   empty, part              any      any      opened: it is another CPU's slot by now, or others were here
- *   beyond its capacity      any      any      slot_trim(): the surplus of the last refill goes to its slabs
  *   full, of SLOT_SMALL      none     decline, a single free, one node: slot_trim(): its objects go to their slabs, and it
  *     objects or fewer                refuse   stays where it is
  *   full                     has room any      they change places
@@ -67,8 +66,7 @@
 #include <string.h>
 
 enum {
-    SLOT_WARY = 32,  /* refills within the capacity after one that was not used */
-    SLOT_SMALL = 16, /* objects of a sheaf that is emptied where it is; of one step of a surplus */
+    SLOT_SMALL = 16,    /* objects of a sheaf that is emptied where it is */
     SLOT_PATIENCE = 64, /* frees without a sheaf until memory is asked for one again */
 };
 
@@ -117,7 +115,7 @@ static struct sheaf *slot_send(struct slot_call *call, struct sheaf *full)
     return full;
 }
 
-/* Objects on top of main go to their slabs: all `n` by a bulk free, else SLOT_SMALL at most.  Whether all of them have gone. */
+/* The n objects on top of main go to their slabs.  Whether all of them have gone. */
 static bool slot_trim(const struct slot_call *call, uint32_t n)
 {
     void *out[SLOT_SMALL];
@@ -127,7 +125,7 @@ static bool slot_trim(const struct slot_call *call, uint32_t n)
         got = slot_pop_bulk(call->offset, out, n < SLOT_SMALL ? n : SLOT_SMALL);
         sheaf_flush_array(call->cache, out, got, call->nospin);
         n -= got;
-    } while (call->bulk && got > 0 && n > 0);
+    } while (got > 0 && n > 0);
     return n == 0;
 }
 
@@ -152,7 +150,7 @@ static uint32_t slot_free_sheaves(const struct slot_call *call, void *const *obj
     uint32_t put = 0;
 
     while (n - put >= cache_capacity(cache) && barn_accepts(cache, call->node) &&
-           (full = barn_make_empty(cache, call->node, call->nospin)) != NULL) {
+           (full = barn_get_empty(cache, call->node, call->nospin)) != NULL) {
         full->size = n - put < full->capacity ? n - put : full->capacity;
         memcpy(full->object, objects + put, full->size * sizeof(void *));
         put += full->size;
@@ -182,14 +180,13 @@ static enum turn slot_make_room(struct slot_call *call, struct sheaf *full,
         barn_put_rest(cache, call->node, room, call->nospin);
         return call->bulk ? TURN_ROOM : TURN_SLABS;
     }
-    if (!room && (room = barn_make_empty(cache, call->node, call->nospin)) != NULL)
+    if (!room && (room = barn_get_empty(cache, call->node, call->nospin)) != NULL)
         sheaf_expect(room);
     if (room) {
         slot_install(call, room);
         return TURN_ROOM;
     }
     /* No memory: main is emptied where it is, so it is asked for again after as many frees as main holds. */
-    call->bulk = true;
     return main && slot_trim(call, main->capacity) ? TURN_ROOM : TURN_SLABS;
 }
 
@@ -199,7 +196,7 @@ static enum turn slot_free_turn(struct slot_call *call, void **objects, uint32_t
     struct stook_cache *cache = call->cache;
     struct slot *slot;
     struct sheaf *main = slot_close(call->offset, &slot, call->nospin), *spare;
-    uint32_t surplus;
+    uint32_t size;
     bool alone;
 
     if (!main)
@@ -212,27 +209,20 @@ static enum turn slot_free_turn(struct slot_call *call, void **objects, uint32_t
         objects[0] = NULL;
         return TURN_GAPS;
     }
-    if (main->size < main->capacity) {
+    size = main->size;
+    if (size < main->capacity) {
         slot_open(slot, main);
         return TURN_GAPS;
     }
-    /* The workload switched from allocating to freeing: what was never used goes, rather than the warm objects. */
-    surplus = main->size - main->capacity;
     /* One section takes the objects of a small sheaf, where its way out of the slot and back takes two closings. */
-    if (surplus == 0 && alone && !call->bulk && main->size <= SLOT_SMALL &&
-        topology.memories == 1 && barn_refuses(cache, call->node, call->nospin))
-        surplus = main->size;
-    if (surplus > 0) {
-        slot->wary = main->size > main->capacity ? SLOT_WARY : slot->wary;
-        slot->fill = 0;
+    if (alone && !call->bulk && size > 0 && size <= SLOT_SMALL && topology.memories == 1 &&
+        barn_refuses(cache, call->node, call->nospin)) {
         slot_open(slot, main);
         barn_shed(cache, call->node, call->nospin);
-        return slot_trim(call, surplus) ? TURN_ROOM : TURN_SLABS;
+        return slot_trim(call, size) ? TURN_ROOM : TURN_SLABS;
     }
     if (spare && spare->size < spare->capacity) {
-        slot->spare = slot_real(main);
-        slot_open(slot, spare);
-        stat_add(cache, STAT_sheaf_swap, 1);
+        slot_swap(cache, slot, main);
         return TURN_ROOM;
     }
     if (n >= cache_capacity(cache) && topology.memories == 1 &&
@@ -245,7 +235,6 @@ static enum turn slot_free_turn(struct slot_call *call, void **objects, uint32_t
         slot_open(slot, main);
         return TURN_SLABS;
     }
-    call->fill = slot->fill / 2;
     call->refused = slot->refused;
     if (main == SHEAF_NONE && !call->nospin)
         slot->refused = SLOT_PATIENCE; /* until a sheaf comes into the slot */

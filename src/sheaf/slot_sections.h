@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * slot_sections.h - the sections on slots that only the library uses: several objects at once, close,
- * and defer.  percpu/sections.h says what a section is made of.
+ * and defer; and what locked mode has instead of pop and push.  percpu/sections.h says what a section is made of.
  */
 #ifndef STOOK_SHEAF_SLOT_SECTIONS_H
 #define STOOK_SHEAF_SLOT_SECTIONS_H
@@ -36,8 +36,8 @@ SECTION enum rseq_result rseq_pop_bulk(const void *slots, intptr_t rseq, void **
 }
 
 /*
- * push bulk:  arm; cpu; slot; k = min(have, end - top); leave unless end is above top (a sheaf may hold more than
- *             its capacity); copy k pointers to top, and leave if one of them could be NULL; top += k  <- commits
+ * push bulk:  arm; cpu; slot; k = min(have, end - top); leave unless end is above top;
+ *             copy k pointers to top, and leave if one of them could be NULL; top += k  <- commits
  *
  * have is not 0.  Registers are shared as in pop bulk.
  */
@@ -124,5 +124,80 @@ SECTION_NONE(rseq_defer, const void *slots, intptr_t rseq, const void *closed, v
 #pragma GCC diagnostic pop
 
 #endif
+
+/*
+ * Locked mode.  No section of the process commits then, and caches show sections slot 0 (cache/cache.c), so that not even one
+ * that is inlined, of a thread that the C library has registered, finds a slot.  A pop or a push closes the slot as a
+ * taker does, moves what it moves by the same words, and opens it.  It is only ever tried: a thread that is preempted in between
+ * makes others go to the slabs, as any closed slot does.  A thread keeps its CPU's number, wherever it runs, until it finds
+ * the slot closed.
+ */
+
+/*
+ * Closes a slot that is open and has a main sheaf, and returns where that begins; else NULL.  The thread asks anew which CPU
+ * it is on if it found the slot closed.  On a machine with several nodes it also asks if there is none, or nothing to move:
+ * a refill or a flush comes next, which goes by the thread's node.
+ */
+SECTION void **slot_enter(struct slot *slot)
+{
+    void **begin = atomic_load_explicit(&slot->begin, memory_order_relaxed);
+
+    if (__builtin_expect(begin && begin != SLOT_CLOSED, 1) &&
+        atomic_compare_exchange_strong_explicit(&slot->begin, &begin, SLOT_CLOSED,
+                                                memory_order_acquire, memory_order_relaxed))
+        return begin;
+    if (begin == SLOT_CLOSED || topology.nodes > 1)
+        percpu_kept = -1;
+    return NULL;
+}
+
+/* Opens it, and stores the top that it has now. */
+SECTION void slot_leave(struct slot *slot, void **begin, void **top, uint32_t moved)
+{
+    atomic_store_explicit(&slot->top, top, memory_order_relaxed);
+    atomic_store_explicit(&slot->begin, begin, memory_order_release);
+    if (__builtin_expect(moved == 0, 0) && topology.nodes > 1)
+        percpu_kept = -1;
+}
+
+SECTION uint32_t slot_pop_locked(uintptr_t offset, void **objects, uint32_t want)
+{
+    struct slot *slot = percpu_slot_at(percpu_cpu(), offset);
+    void **begin = slot_enter(slot), **top;
+
+    if (!begin)
+        return 0;
+    top = atomic_load_explicit(&slot->top, memory_order_relaxed);
+    if (want > top - begin)
+        want = (uint32_t)(top - begin);
+    top -= want;
+    for (uint32_t i = 0; i < want; i++)
+        objects[i] = top[i];
+    slot_leave(slot, begin, top, want);
+    return want;
+}
+
+/* A single object that repeats stays outside: sheaf/slot_free.c checks it, and reports it. */
+SECTION uint32_t slot_push_locked(uintptr_t offset, void *const *objects, uint32_t have)
+{
+    struct slot *slot = percpu_slot_at(percpu_cpu(), offset);
+    void **begin = slot_enter(slot), **top, **end;
+    uint32_t k = 0;
+
+    if (!begin)
+        return 0;
+    top = atomic_load_explicit(&slot->top, memory_order_relaxed);
+    end = atomic_load_explicit(&slot->end, memory_order_relaxed);
+    if (end <= top || (have == 1 && ((top - begin > 0 && top[-1] == objects[0]) ||
+                                     (top - begin > 1 && top[-2] == objects[0]))))
+        have = 0;
+    else if (have > end - top)
+        have = (uint32_t)(end - top);
+    for (; k < have && objects[k]; k++)
+        top[k] = objects[k];
+    k = k == have ? k : 0; /* one of them is NULL */
+    slot_leave(slot, begin, top + k, k);
+    return k;
+}
 
 #endif

@@ -18,10 +18,10 @@ struct slot_call {
     uintptr_t offset; /* of the slot */
     unsigned node;    /* of this CPU */
     bool frees, nospin;
-    bool decline;           /* the barns take no sheaf, so this CPU keeps one, not two */
-    bool bulk;              /* a free of several objects: it flushes whole sheaves */
-    uint16_t fill, refused; /* of the slot, when a sheaf comes into it (slot_install()) */
-    uint64_t touches;       /* of slabs, when the thread last said how often it came down to them */
+    bool decline;     /* the barns take no sheaf, so this CPU keeps one, not two */
+    bool bulk;        /* a free of several objects: it flushes whole sheaves */
+    uint16_t refused; /* of the slot, when a sheaf comes into it (slot_install()) */
+    uint64_t touches; /* of slabs, when the thread last said how often it came down to them */
 };
 
 static inline struct slot_call slot_begin(struct stook_cache *cache, bool frees, bool nospin)
@@ -37,6 +37,19 @@ static inline struct slot_call slot_begin(struct stook_cache *cache, bool frees,
 static inline struct sheaf *slot_real(struct sheaf *main)
 {
     return main == SHEAF_NONE ? NULL : main;
+}
+
+/* Main and spare of a closed slot change places, and it is opened: closing it is what larger sheaves would spare. */
+static inline void slot_swap(struct stook_cache *cache, struct slot *slot, struct sheaf *main)
+{
+    struct sheaf *spare = slot->spare;
+    bool often = ++slot->swaps == 0;
+
+    slot->spare = slot_real(main);
+    slot_open(slot, spare);
+    stat_add(cache, STAT_sheaf_swap, 1);
+    if (often && (cache->flags & STOOK_CACHE_ADAPTIVE))
+        __atomic_store_n(&cache->policy.verdict, BARN_WANTS_LONGER, __ATOMIC_RELAXED);
 }
 
 /*

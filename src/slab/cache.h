@@ -89,7 +89,8 @@ struct barn {
 enum barn_verdict {
     BARN_CONTENT,
     BARN_WANTS_MORE, /* it misses what it refused, with its limit as high as the policy lets it go */
-    BARN_WANTS_LESS, /* of a cache that has grown: it refuses more than it is asked for */
+    BARN_WANTS_LONGER, /* none of the barn's: sheaves that change places often (sheaf/slot_steps.h) */
+    BARN_WANTS_LESS,   /* of a cache that has grown: it refuses more than it is asked for */
 };
 
 /*

@@ -55,11 +55,13 @@ void writer_print(struct writer *writer, const char *format, ...)
         writer->used += (size_t)(n < WRITER_PIECE ? n : WRITER_PIECE - 1);
 }
 
-/* Length of the valid UTF-8 sequence at text, 0 if there is none. */
-static unsigned writer_utf8(const unsigned char *text)
+/* Length of the valid UTF-8 sequence at text, 0 if there is none; and the character. */
+static unsigned writer_utf8(const char *bytes, unsigned *character)
 {
+    const unsigned char *text = (const unsigned char *)bytes;
     unsigned length, code;
 
+    *character = text[0];
     if (text[0] < 0x80)
         return 1;
     length = text[0] >= 0xf0 && text[0] < 0xf8   ? 4
@@ -80,27 +82,39 @@ static unsigned writer_utf8(const unsigned char *text)
                               : 0x10000u) ||
         (code >= 0xd800 && code < 0xe000) || code > 0x10ffff)
         return 0;
+    *character = code;
+    return length;
+}
+
+unsigned writer_shown(const char *text)
+{
+    unsigned code, length = writer_utf8(text, &code);
+
+    if (code < 0x20 || (code >= 0x7f && code < 0xa0))
+        return 0;
+    /* Marks and overrides of direction, and separators of lines. */
+    if (code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
+        (code >= 0x2066 && code <= 0x2069))
+        return 0;
     return length;
 }
 
 void writer_json(struct writer *writer, const char *text)
 {
-    const unsigned char *p = (const unsigned char *)text;
-
     writer_print(writer, "\"");
-    while (*p) {
-        unsigned length = writer_utf8(p);
+    while (*text) {
+        unsigned code, length = writer_utf8(text, &code);
         if (length == 0) {
             writer_print(writer, "\\ufffd");
             length = 1;
-        } else if (*p < 0x20 || *p == 0x7f) {
-            writer_print(writer, "\\u%04x", *p);
-        } else if (*p == '"' || *p == '\\') {
-            writer_print(writer, "\\%c", *p);
+        } else if (code < 0x20 || code == 0x7f) {
+            writer_print(writer, "\\u%04x", code);
+        } else if (code == '"' || code == '\\') {
+            writer_print(writer, "\\%c", (int)code);
         } else {
-            writer_print(writer, "%.*s", (int)length, (const char *)p);
+            writer_print(writer, "%.*s", (int)length, text);
         }
-        p += length;
+        text += length;
     }
     writer_print(writer, "\"");
 }
@@ -112,13 +126,12 @@ void writer_key(struct writer *writer, const char *key, uint64_t value, const ch
 
 void writer_cell(struct writer *writer, const char *text, int width)
 {
-    char cell[WRITER_PIECE / 2];
-    size_t n = strnlen(text, sizeof(cell) - 1);
-
-    for (size_t i = 0; i < n; i++)
-        cell[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
-    cell[n] = '\0';
-    writer_print(writer, "%-*s", width, cell);
+    for (; *text; width--) {
+        unsigned length = writer_shown(text);
+        writer_print(writer, "%.*s", length ? (int)length : 1, length ? text : "?");
+        text += length ? length : 1;
+    }
+    writer_print(writer, "%*s", width > 0 ? width : 0, "");
 }
 
 void writer_size(struct writer *w, uint64_t bytes)

@@ -31,7 +31,12 @@ void writer_print(struct writer *writer, const char *format, ...)
 void writer_json(struct writer *writer, const char *text);
 /* "key": value, and then `end`. */
 void writer_key(struct writer *writer, const char *key, uint64_t value, const char *end);
-/* Text of any origin in a table, on the left of `width` columns: control characters become '?'. */
+/*
+ * Bytes of the character at text, UTF-8, that a screen may show; 0: there is none such.  Control characters are none, and
+ * those that turn the text around them.
+ */
+unsigned writer_shown(const char *text);
+/* Text of any origin in a table, on the left of `width` columns: what may not be shown becomes '?', byte by byte. */
 void writer_cell(struct writer *writer, const char *text, int width);
 /* A blank and bytes in eight columns, in the largest unit that leaves a number of one digit or more. */
 void writer_size(struct writer *writer, uint64_t bytes);

@@ -73,6 +73,27 @@ int stook_cache_stat(struct stook_cache *cache, struct stook_stat *stat)
     return 0;
 }
 
+int stook_cache_usage(struct stook_cache *cache, struct stook_cache_usage *usage)
+{
+    struct stook_cache_usage all = {0};
+    struct stats_cache row;
+    bool sized = grow_is_sized(usage->size);
+
+    if (!sized || !stats_readable()) {
+        errno = sized ? EDEADLK : EINVAL;
+        return -1;
+    }
+    (void)stats_read_cache(cache->index, &row);
+    all.in_use = row.active;
+    all.cached = row.in_sheaves;
+    all.free = row.in_slabs;
+    all.slabs = row.slabs;
+    all.bytes = row.resident;
+    all.bytes_peak = row.peak;
+    grow_write(usage, &all, sizeof(all));
+    return 0;
+}
+
 /* ---- attributes: within the library's context ------------------------------------------------ */
 
 static struct cache_counts cache_show_counts(struct stook_cache *cache)

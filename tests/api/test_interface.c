@@ -399,6 +399,7 @@ static void refuse_size(struct stook_cache *cache, void *object, size_t size)
         size_t size;
         struct stook_cache_args args;
         struct stook_stat stat;
+        struct stook_cache_usage usage;
         struct stook_group_stat group;
         struct stook_tag_stat tag;
         struct stook_object_track track;
@@ -417,6 +418,9 @@ static void refuse_size(struct stook_cache *cache, void *object, size_t size)
     given.size = size;
     errno = 0;
     assert_int_equal(stook_cache_stat(cache, &given.stat), -1);
+    assert_int_equal(errno, EINVAL);
+    errno = 0;
+    assert_int_equal(stook_cache_usage(cache, &given.usage), -1);
     assert_int_equal(errno, EINVAL);
     errno = 0;
     assert_int_equal(stook_group_stat(STOOK_NO_GROUP, &given.group), -1);

@@ -122,20 +122,21 @@ TEST(nothing)
 
 TEST(too_much)
 {
+    volatile size_t most = SIZE_MAX; /* compilers warn of sizes like it */
     void *kept = kmalloc(100, GFP_KERNEL);
 
     paint(kept, 0, 100, 1);
     errno = 0;
-    assert_null(kmalloc_array(SIZE_MAX / 8, 9, GFP_KERNEL));
+    assert_null(kmalloc_array(most / 8, 9, GFP_KERNEL));
     assert_int_equal(errno, ENOMEM);
     assert_null(kcalloc((size_t)1 << 33, (size_t)1 << 33, GFP_KERNEL));
-    assert_null(kvcalloc(SIZE_MAX, 2, GFP_KERNEL | __GFP_NOFAIL));
-    assert_null(kmalloc(SIZE_MAX, GFP_KERNEL));
-    assert_null(kmalloc((size_t)PTRDIFF_MAX + 1, GFP_ATOMIC));
-    assert_null(kmemdup_array("x", SIZE_MAX, 2, GFP_KERNEL));
-    assert_null(kmemdup_nul("x", SIZE_MAX, GFP_KERNEL));
-    assert_null(krealloc_array(kept, SIZE_MAX, 2, GFP_KERNEL));
-    assert_null(krealloc(kept, (size_t)1 << 62, GFP_KERNEL));
+    assert_null(kvcalloc(most, 2, GFP_KERNEL | __GFP_NOFAIL));
+    assert_null(kmalloc(most, GFP_KERNEL));
+    assert_null(kmalloc(most / 2 + 1, GFP_ATOMIC));
+    assert_null(kmemdup_array("x", most, 2, GFP_KERNEL));
+    assert_null(kmemdup_nul("x", most, GFP_KERNEL));
+    assert_null(krealloc_array(kept, most, 2, GFP_KERNEL));
+    assert_null(krealloc(kept, most / 4 + 1, GFP_KERNEL));
     painted(kept, 0, 100, 1); /* what cannot grow stays */
     kfree(kept);
     /* Without a lock there are no pages. */

@@ -15,6 +15,8 @@ struct point {
     uint64_t x, y, z;
 };
 
+static volatile size_t most = SIZE_MAX; /* compilers warn of sizes like it */
+
 struct row {
     uint32_t used, count;
     struct point points[];
@@ -86,9 +88,9 @@ TEST(objects_by_type)
     assert_ptr_equal(kmalloc_objs(*points, 0), ZERO_SIZE_PTR);
     /* n * 24 wraps to 8 and to 0. */
     errno = 0;
-    assert_null(kmalloc_objs(*points, SIZE_MAX / 24 + 1));
+    assert_null(kmalloc_objs(*points, most / 24 + 1));
     assert_int_equal(errno, ENOMEM);
-    assert_null(kvzalloc_objs(*points, SIZE_MAX / 8));
+    assert_null(kvzalloc_objs(*points, most / 8));
 }
 
 TEST(objects_with_an_array)
@@ -113,7 +115,7 @@ TEST(objects_with_an_array)
     assert_true(ksize(row) >= sizeof(*row));
     kfree(row);
     errno = 0;
-    assert_null(kmalloc_flex(*row, points, SIZE_MAX / sizeof(struct point)));
+    assert_null(kmalloc_flex(*row, points, most / sizeof(struct point)));
     assert_int_equal(errno, ENOMEM);
     assert_null(kzalloc_flex(*row, points, (size_t)-1));
 }
@@ -155,11 +157,13 @@ TEST(buckets_are_their_own)
     assert_int_equal(ksize(object), 1 << 20);
     kvfree(object);
     errno = 0;
-    assert_null(kmem_buckets_alloc(msg, SIZE_MAX, GFP_KERNEL | __GFP_NOFAIL));
+    assert_null(kmem_buckets_alloc(msg, most, GFP_KERNEL | __GFP_NOFAIL));
     assert_int_equal(errno, ENOMEM);
     errno = 0;
-    assert_null(kmem_buckets_alloc_node(msg, 8, GFP_KERNEL, 4711));
+    assert_null(kmem_buckets_alloc_node(msg, 8, GFP_KERNEL | __GFP_THISNODE, 4711));
     assert_int_equal(errno, EINVAL);
+    assert_non_null(object = kmem_buckets_alloc_node(msg, 8, GFP_KERNEL, 4711));
+    kfree(object);
     assert_non_null(object = kmem_buckets_alloc_node_track_caller(msg, 8, GFP_KERNEL, 0));
     assert_int_equal(stook_node_of(object), 0);
     kfree(object);
@@ -335,17 +339,17 @@ TEST(aligned_later)
     assert_null(kvmalloc_node_align(8, 0, GFP_KERNEL, 0));
     assert_null(kvmalloc_node_align(8, 4u << 20, GFP_KERNEL, 0));
     errno = 0;
-    assert_null(krealloc_node_align(NULL, 8, 8, GFP_KERNEL, 4711));
+    assert_null(krealloc_node_align(NULL, 8, 8, GFP_KERNEL | __GFP_THISNODE, 4711));
     assert_int_equal(errno, EINVAL);
     moved = kmalloc(20, GFP_KERNEL);
     errno = 0;
-    assert_null(krealloc_node_align(moved, SIZE_MAX, 8, GFP_KERNEL, 0)); /* and is as it was */
+    assert_null(krealloc_node_align(moved, most, 8, GFP_KERNEL, 0)); /* and is as it was */
     assert_int_equal(errno, ENOMEM);
     assert_ptr_equal(krealloc_node(moved, 0, GFP_KERNEL, 0), ZERO_SIZE_PTR);
     assert_non_null(moved = kvcalloc_node(10, 1000, GFP_KERNEL, 0));
     assert_true(zeros(moved, 10000));
     kvfree(moved);
-    assert_null(kvcalloc_node(SIZE_MAX / 2, 3, GFP_KERNEL, 0));
+    assert_null(kvcalloc_node(most / 2, 3, GFP_KERNEL, 0));
     /* Zeros behind the contents, in place and in a new object, as krealloc() has them. */
     dirty(60000);
     dirty(300);
@@ -356,6 +360,113 @@ TEST(aligned_later)
     moved = krealloc_node_align(moved, 60000, 4096, GFP_KERNEL | __GFP_ZERO, 0);
     assert_true(moved[49] == 1 && zeros(moved + 50, ksize(moved) - 50));
     kvfree_atomic(moved);
+}
+
+/* A node that the machine lacks is no reason to fail, unless it alone will do. */
+TEST(nodes_that_are_not_there)
+{
+    struct kmem_cache *cache = kmem_cache_create("nodes", 64, NULL, 0);
+    static const int nodes[] = {0, 1, 7, 63, 64, 1023, 4711, -1, -2};
+
+    for (unsigned i = 0; i < sizeof(nodes) / sizeof(*nodes); i++) {
+        int node = nodes[i];
+        void *object[] = {kmem_cache_alloc_node(cache, GFP_KERNEL, node),
+                          kmem_cache_alloc_node(cache, GFP_KERNEL | __GFP_NOFAIL, node),
+                          kmalloc_node(100, GFP_ATOMIC, node),
+                          kmalloc_node(100, GFP_KERNEL | __GFP_NOFAIL, node),
+                          kmalloc_node(100, GFP_KERNEL_ACCOUNT, node),
+                          kvmalloc_node(100000, GFP_KERNEL, node),
+                          krealloc_node(NULL, 10, GFP_KERNEL, node),
+                          alloc_pages_node(node, GFP_KERNEL, 1),
+                          vmalloc_node(10000, node)};
+        for (unsigned k = 0; k < sizeof(object) / sizeof(*object); k++) {
+            assert_non_null(object[k]);
+            kfree(object[k]);
+        }
+        if (node < 64 && node >= -1)
+            continue;
+        assert_null(kmem_cache_alloc_node(cache, GFP_KERNEL | __GFP_THISNODE, node));
+        assert_null(kmalloc_node(100, GFP_KERNEL | __GFP_THISNODE, node));
+    }
+    kmem_cache_destroy(cache);
+}
+
+/* ---- whole pages, and the rest ---------------------------------------------------------------- */
+
+TEST(vmalloc_begins_on_a_page)
+{
+    char *p[] = {vmalloc(1),           vzalloc(5000),
+                 vmalloc_user(9000),   vcalloc(10, 1000),
+                 vmalloc_array(3, 50), __vmalloc(20000, GFP_NOFS | __GFP_ZERO),
+                 vzalloc_node(100, 0), vmalloc_huge(3 << 20, GFP_KERNEL)};
+
+    for (unsigned i = 0; i < sizeof(p) / sizeof(*p); i++) {
+        assert_non_null(p[i]);
+        assert_int_equal((uintptr_t)p[i] % 4096, 0);
+    }
+    assert_true(zeros(p[1], 5000) && zeros(p[2], 9000) && zeros(p[3], 10000) && zeros(p[5], 20000));
+    memset(p[0], 0x5a, 1);
+    p[0] = vrealloc(p[0], 12000, GFP_KERNEL | __GFP_ZERO);
+    assert_int_equal((uintptr_t)p[0] % 4096, 0);
+    assert_int_equal(p[0][0], 0x5a);
+    for (unsigned i = 0; i < sizeof(p) / sizeof(*p); i++)
+        vfree(p[i]);
+    vfree(NULL);
+    assert_null(vmalloc_array(most, 2));
+}
+
+TEST(pages_by_address)
+{
+    unsigned long address = __get_free_pages(GFP_KERNEL, 3), zeroed = get_zeroed_page(GFP_KERNEL);
+    struct page *pages[8] = {NULL};
+    void *exact = alloc_pages_exact(3 * 4096 - 5, GFP_KERNEL | __GFP_ZERO);
+
+    assert_true(address && address % (8 * 4096) == 0);
+    memset((void *)address, 0xa5, 8 * 4096);
+    assert_true(zeroed && zeroed % 4096 == 0 && zeros((void *)zeroed, 4096));
+    assert_true((uintptr_t)exact % 4096 == 0 && zeros(exact, 3 * 4096 - 5));
+    free_pages(address, 3);
+    free_page(zeroed);
+    free_page(0);
+    free_pages_exact(exact, 3 * 4096 - 5);
+    assert_int_equal(__get_free_pages(GFP_KERNEL, 11), 0);
+    pages[2] = alloc_page(GFP_KERNEL);
+    exact = pages[2];
+    assert_int_equal(alloc_pages_bulk(GFP_KERNEL, 8, pages), 8);
+    assert_ptr_equal(pages[2], exact); /* what was there stays */
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal((uintptr_t)page_address(pages[i]) % 4096, 0);
+        __free_page(pages[i]);
+    }
+}
+
+static __attribute__((format(printf, 1, 2))) const char *constant(const char *format, ...)
+{
+    va_list list;
+    const char *text;
+
+    va_start(list, format);
+    text = kvasprintf_const(GFP_KERNEL, format, list);
+    va_end(list);
+    return text;
+}
+
+TEST(the_rest)
+{
+    struct kmem_cache *cache = kmem_cache_create("rest", 64, NULL, SLAB_NO_SHEAVES | SLAB_KMALLOC);
+    const char *text = constant("%s-%d", "eth", 7);
+    void *object = alloc_hooks(kmem_cache_alloc(cache, GFP_KERNEL)),
+         *tracked = kmalloc_track_caller_noprof(8, GFP_KERNEL);
+
+    assert_string_equal(text, "eth-7");
+    kfree_const(text);
+    assert_int_equal(stook_cache_capacity(kmem_stook_cache(cache)), 0);
+    assert_true(kmem_cache_charge(object, GFP_KERNEL_ACCOUNT));
+    assert_true(kmem_dump_obj(object));
+    assert_false(kmem_dump_obj(&object));
+    kfree(tracked);
+    kmem_cache_free(cache, object);
+    kmem_cache_destroy(cache);
 }
 
 /* ---- the end of a scope ----------------------------------------------------------------------- */

@@ -94,7 +94,8 @@ TEST(the_reserve_takes_what_it_needs)
     assert_int_equal(source.out, 0);
     assert_int_equal(
         mempool_init_node(&pool, -1, source_alloc, source_free, &source, GFP_KERNEL, 0), -EINVAL);
-    assert_null(mempool_create_node(1, source_alloc, source_free, &source, GFP_KERNEL, 4711));
+    assert_null(mempool_create_node(1, source_alloc, source_free, &source,
+                                    GFP_KERNEL | __GFP_THISNODE, 4711));
 }
 
 /* ---- several callers ------------------------------------------------------------------------- */

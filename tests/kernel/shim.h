@@ -12,7 +12,11 @@
 #include <urcu.h>
 #endif
 
-/* What the kernel's gfp_types.h wants, if that is taken instead of stook/kmem.h's flags. */
+/* What the kernel's gfp_types.h wants, if that is taken instead of stook/kmem.h's flags, and what has gfp_t beside it. */
+#ifdef STOOK_KMEM_GFP_TYPES
+typedef unsigned gfp_t;
+#define gfpflags_allow_blocking(gfp) (((gfp)&__GFP_DIRECT_RECLAIM) != 0)
+#endif
 #define BIT(n) (1UL << (n))
 #ifdef CONFIG_LOCKDEP
 #define IS_ENABLED(option) 1

@@ -48,7 +48,7 @@ static void begin(void)
 
     tenants = stook_group_create("tenants", STOOK_NO_GROUP, 1 << 30);
     widgets = stook_cache_create("widgets", 200, NULL);
-    gadgets = stook_cache_create("gadgets \"1\"", 3000, NULL);
+    gadgets = stook_cache_create("gadgets \"\xc3\xa9\xe2\x82\xac\"", 3000, NULL);
     tiny = stook_cache_create("tiny", 24, &constructed);
     stook_cache_stat_enable(widgets, STOOK_STATS_ALL);
     for (int i = 0; i < OBJECTS; i++)

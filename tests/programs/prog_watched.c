@@ -86,7 +86,7 @@ static void clean_pages(void)
 int main(int argc, char **argv)
 {
     const char *fault = argc > 1 ? argv[1] : "";
-    char *parcel;
+    char *volatile parcel; /* cleared where it lies */
 
     parcels = stook_cache_create("parcels", 40, NULL);
     clean();
@@ -99,11 +99,13 @@ int main(int argc, char **argv)
         ((volatile char *)parcel)[-3] = 1;
     if (!strcmp(fault, "size")) {
         volatile char *asked = stook_kmalloc(18, 0);
+        __asm__("" : "+r"(asked)); /* compilers know the size */
         asked[18] = 1;
         stook_free_any((void *)asked);
     }
     if (!strcmp(fault, "pages") || !strcmp(fault, "freed_pages")) {
         volatile char *asked = stook_kmalloc(20000, 0);
+        __asm__("" : "+r"(asked));
         asked[19999] = 1;
         if (!strcmp(fault, "pages"))
             asked[20000] = 1;

@@ -116,7 +116,7 @@ for pid in pids:
         assert sum(states) == cache["slabs"] and states[1:] == [cache["slabs_partial"], cache["slabs_empty"]], (name, states)
         made, gone = (rows["stook_cache_events_total", pid, name, event] for event in ("slab_made", "slab_given_back"))
         assert made - gone == cache["slabs"], (name, made, gone)
-    assert rows["stook_cache_in_use_bytes", pid, 'gadgets "1"'] > 0
+    assert rows["stook_cache_in_use_bytes", pid, 'gadgets "é€"'] > 0
     tenants = [k for k in rows if k[:3] == ("stook_group_limit_bytes", pid, "tenants")]
     assert len(tenants) == 1 and rows[tenants[0]] == 1 << 30, tenants
 names = Exporter("--no-group-names", "--pid", pids[0])
@@ -239,7 +239,7 @@ few = Exporter("--max-processes", "1", "--max-caches", "2", "--max-groups", "0",
 rest = few.metrics()
 assert sum(k[0] == "stook_process_info" for k in rest) == 1 and rest["stook_export_processes",] == 3
 with_row = next(k[1] for k in rest if k[0] == "stook_process_info")
-assert {k[2] for k in rest if k[:2] == ("stook_cache_in_use_bytes", with_row)} == {"large objects", 'gadgets "1"', "other"}
+assert {k[2] for k in rest if k[:2] == ("stook_cache_in_use_bytes", with_row)} == {"large objects", 'gadgets "é€"', "other"}
 assert {k[2] for k in rest if k[:2] == ("stook_cache_in_use_bytes", "other")} == {"other"}
 assert {k[2:4] for k in rest if k[0] == "stook_group_in_use_bytes"} == {("other", "other")}
 for column in ("resident", "in_use", "cached", "wasted"):

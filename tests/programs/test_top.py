@@ -75,7 +75,7 @@ class Screen:
 
 
 def rows(text):
-    found = re.findall(r"^([a-z(][^ ]*(?: \"1\")?) +(\d+|-) +(\d+) +(\d+) +(\d+)% +(\d+) +([\d.]+[KMG]?) +([\d.]+[KMG]?) +.*$", text, re.M)
+    found = re.findall(r"^([a-z(][^ ]*(?: \"\S+\")?) +(\d+|-) +(\d+) +(\d+) +(\d+)% +(\d+) +([\d.]+[KMG]?) +([\d.]+[KMG]?) +.*$", text, re.M)
     return [(name, int(active), size(resident), size(waste)) for name, _, active, _, _, _, resident, waste in found]
 
 

@@ -57,3 +57,6 @@ sed -nE 's/^#define (k[a-z_]+|mempool_[a-z_]+|KMEM_CACHE[A-Z_]*)\(.*/\1/p; s/^st
 while read -r name; do
     grep -qw -- "$name" "$STOOK_SOURCE_DIR/man/stook_kmem.7" || { echo "stook_kmem.7: no $name"; exit 1; }
 done <"$work/names"
+
+# What docs/kernel-names.md lists as absent is.
+python3 "$STOOK_SOURCE_DIR/scripts/kernel-names.py" --check

@@ -40,6 +40,11 @@ source_of <<<"#include <urcu.h>
 #include <stook/kmem_rcu_head.h>
 $user $urcu"
 good "liburcu before"
+source_of <<<"#include <stook/kmem_rcu_head.h>
+#include <stook/kmem.h>
+#include <urcu.h>
+$user $urcu"
+good "liburcu after kmem_rcu_head.h"
 source_of <<<"#include <stook/kmem.h>
 #include <stook/urcu.h>
 #include <urcu-qsbr.h>
@@ -87,6 +92,7 @@ bad "a field that is no rcu_head" "distinct pointer types"
 
 # ---- gfp_t, in an order of its own
 cat >"$work/my_gfp.h" <<'C'
+typedef unsigned int gfp_t;
 #define ___BIT(n) ((gfp_t)1 << (n))
 #define __GFP_IO ___BIT(20)
 #define __GFP_FS ___BIT(21)
@@ -122,6 +128,15 @@ source_of <<<"typedef unsigned int gfp_t;
 $checks"
 "${CC:-cc}" -std=gnu17 "${link[@]}"
 "$work/p" || { echo "flags that came before mean something else"; exit 1; }
+source_of <<'C'
+typedef enum { OTHER } gfp_t;
+#include <my_flags.h>
+static inline _Bool gfpflags_allow_blocking(const unsigned gfp) { return gfp & __GFP_DIRECT_RECLAIM; }
+static inline _Bool gfpflags_allow_spinning(const unsigned gfp) { return gfp & __GFP_KSWAPD_RECLAIM; }
+#include <stook/kmem.h>
+C
+sed -e '/typedef/d' -e 's/(gfp_t)1/1u/' "$work/my_gfp.h" >"$work/my_flags.h"
+good "a gfp_t that is an enum, and functions that test it"
 source_of <<<'#include <stook/kmem.h>'
 sed '/NOFAIL/d' "$work/my_gfp.h" >"$work/few_gfp.h"
 bad "a gfp_types.h with too little" "_NOFAIL" '-DSTOOK_KMEM_GFP_TYPES="few_gfp.h"'
@@ -155,11 +170,13 @@ struct page { long flags; };
 extern struct page *mem_map;
 static inline struct page *alloc_pages(gfp_t gfp, int order) { return gfp ? mem_map + order : 0; }
 static inline void *page_address(struct page *page) { return (char *)0x1000 + (page - mem_map) * 4096; }
+void *vmalloc(unsigned long size);
 char *kstrdup(const char *text, gfp_t gfp);
 void *kmemdup(const void *from, unsigned long size, gfp_t gfp);
 C
 bad "the program's pools, pages and strings" "conflicting types\|redefinition"
-good "the program's pools, pages and strings" -DSTOOK_KMEM_NO_MEMPOOL -DSTOOK_KMEM_NO_PAGES -DSTOOK_KMEM_NO_STRING
+good "the program's pools, pages and strings" -DSTOOK_KMEM_NO_MEMPOOL -DSTOOK_KMEM_NO_PAGES \
+    -DSTOOK_KMEM_NO_STRING -DSTOOK_KMEM_NO_VMALLOC
 source_of <<'C'
 #include <stook/kmem.h>
 static inline struct page *alloc_pages(gfp_t gfp, int order) { (void)gfp; (void)order; return 0; }
@@ -208,4 +225,4 @@ long *wrong(void) { return kzalloc_obj(struct point); }
 C
 bad "an object of another type" "incompatible pointer type\|incompatible-pointer-types"
 echo "$cases cases"
-[ "$cases" = 28 ]
+[ "$cases" = 30 ]

@@ -55,7 +55,7 @@ static atomic_uint finished;
 
 struct worker {
     unsigned id;
-    bool taking; /* refills beyond the capacity */
+    bool taking; /* mostly: refill follows refill */
     uint64_t state, handler_state, turns, calls, refused;
     volatile uint64_t handled;
     _Atomic bool runs;
@@ -198,7 +198,7 @@ static void *work(void *arg)
         unsigned c = random_below(&w->state, CACHES), n = 1 + random_below(&w->state, BULK);
         w->calls++;
         if (w->taking) {
-            /* Nothing but taking, small and large, until the refills are at their largest. */
+            /* Nothing but taking, small and large, so that refill follows refill. */
             while (w->held[c] < HELD)
                 take(w, c, random_below(&w->state, 4) ? 1 + n % 40 : n);
             change_hands(w, c);

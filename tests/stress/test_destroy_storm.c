@@ -6,6 +6,7 @@
  * report and shrink.  One thread frees its last objects in a handler, or by its own frees out of the quarantine.
  */
 #include "slab/slab.h"
+#include "support/scale.h"
 #include "support/test.h"
 
 #include <stook/stook.h>
@@ -130,7 +131,7 @@ static void storm(unsigned flags)
     atomic_store(&stop, false);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, runs[i], NULL), 0);
-    for (unsigned round = 0; round < ROUNDS; round++)
+    for (unsigned round = 0; round < scaled(ROUNDS); round++)
         refused += one_cache(round, threads[0]);
     atomic_store(&stop, true);
     for (unsigned i = 0; i < 3; i++)

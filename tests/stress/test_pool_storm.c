@@ -14,6 +14,7 @@
 #include "support/check.h"
 #include "support/libc_names.h"
 #include "support/random.h"
+#include "support/scale.h"
 #include "support/test.h"
 
 #include <stook/pool.h>
@@ -171,7 +172,8 @@ static void *worker(void *arg)
     if (timers && (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 ||
                    timer_settime(timer, 0, &often, NULL) != 0))
         atomic_fetch_add(&errors, 1);
-    for (unsigned round = 0; round < ROUNDS || (timers && atomic_load(&signals) == 0); round++) {
+    for (unsigned round = 0; round < scaled(ROUNDS) || (timers && atomic_load(&signals) == 0);
+         round++) {
         uint64_t r = random_next(&t->random);
         /* One at a time with WAIT: a thread that holds one and waits for another may wait for itself. */
         void *object = own(stook_pool_alloc(pool, STOOK_WAIT), t->number), *more = NULL;

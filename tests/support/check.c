@@ -283,7 +283,7 @@ static void check_arena(void)
         clean -= zone_all.zone[i].clean;
     for (unsigned i = 0; i < pagemap.zones; i++) {
         taken -= arena_kept(i); /* taken of their blocks, and warm */
-        warm += arena_kept(i);
+        warm += arena_kept(i) - arena_kept_in(KEPT_CLEAN, i);
     }
     CHECK(clean == 0, "%zd clean blocks are not counted", (ssize_t)clean);
     arena_stat(&stat);
@@ -292,7 +292,7 @@ static void check_arena(void)
           stat.used / PAGE_SIZE);
     CHECK(stat.warm == warm * PAGE_SIZE, "%zu pages warm, the arena says %zu", warm,
           stat.warm / PAGE_SIZE);
-    CHECK(stat.limit <= stat.reserve * pagemap.zones + stat.peak / 4,
+    CHECK(stat.limit <= stat.reserve * pagemap.zones + stat.peak,
           "the warm limit is beyond the reserve");
 }
 
@@ -333,8 +333,8 @@ static void check_slot(struct stook_cache *cache, struct slot *slot, unsigned cp
 {
     struct sheaf *main = slot_look(slot);
 
-    CHECK(atomic_load(&slot->begin) != SLOT_CLOSED && atomic_load(&slot->lock) == 0,
-          "the slot of cache %s on CPU %u is closed", cache ? cache->name : "(none)", cpu);
+    CHECK(atomic_load(&slot->begin) != SLOT_CLOSED, "the slot of cache %s on CPU %u is closed",
+          cache ? cache->name : "(none)", cpu);
     if (main == SHEAF_NONE)
         main = NULL;
     CHECK(cache || (!main && !slot->spare && !slot->rcu && !slot->remote),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slot_look.h - the main sheaf of a slot that no other thread uses meanwhile, and its size, in both modes.
+ * slot_look.h - the main sheaf of a slot that no other thread uses meanwhile, and its size.
  */
 #ifndef STOOK_TEST_SLOT_LOOK_H
 #define STOOK_TEST_SLOT_LOOK_H
@@ -11,10 +11,10 @@
 static inline struct sheaf *slot_look(struct slot *slot)
 {
     void **begin = atomic_load(&slot->begin);
-    struct sheaf *main = slot->held == SHEAF_NONE ? NULL : slot->held;
+    struct sheaf *main;
 
-    if (!percpu.rseq || !begin || begin == SLOT_CLOSED)
-        return percpu.rseq ? NULL : main;
+    if (!begin || begin == SLOT_CLOSED)
+        return NULL;
     main = (struct sheaf *)(void *)((char *)begin - offsetof(struct sheaf, object));
     main->size = (uint32_t)(atomic_load(&slot->top) - begin);
     return main;

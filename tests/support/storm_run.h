@@ -208,7 +208,6 @@ static void storm_prepare_cache(unsigned cache)
         struct slot *slot = percpu_slot(cpu, storm_offset(cache));
         if (slot) { /* as an earlier storm left it */
             slot->spare = NULL;
-            atomic_store(&slot->lock, 0);
             slot_open(slot, SHEAF_NONE);
         }
     }

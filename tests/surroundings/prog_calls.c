@@ -253,8 +253,10 @@ static void row_group(void)
 static void row_stat(void)
 {
     struct stook_stat stat = {.size = sizeof(stat)};
+    struct stook_cache_usage usage = {.size = sizeof(usage)};
     char text[4096];
 
+    (void)stook_cache_usage(cache, &usage);
     (void)stook_cache_stat_enable(cache, 1);
     stook_free(cache, stook_alloc(cache, 0));
     (void)stook_cache_stat(cache, &stat);

@@ -188,7 +188,10 @@ static int kernel_names(void *arg)
             kfree(object);
         }
     }
-    MUST(!kmalloc_node(50, GFP_KERNEL, 4) && errno == EINVAL);
+    MUST(!kmalloc_node(50, GFP_KERNEL | __GFP_THISNODE, 4) && errno == EINVAL);
+    object = kmalloc_node(50, GFP_KERNEL, 4); /* there is no such node: any will do */
+    MUST(object);
+    kfree(object);
     MUST(kmalloc_node(0, GFP_KERNEL, 1) == ZERO_SIZE_PTR);
     object = kmem_cache_alloc_node(things, GFP_NOIO, NUMA_NO_NODE);
     MUST(object); /* what lay in this CPU's sheaf, wherever it is from */

@@ -2,6 +2,7 @@
 #include "sheaf/barn.h"
 
 #include "base/context.h"
+#include "sheaf/budget.h"
 #include "slab/node.h"
 #include "support/check.h"
 #include "support/environment.h"
@@ -86,7 +87,7 @@ TEST_WITH(full_and_empty_change_places, setup, teardown)
     assert_int_equal(barn->nr_empty, 0);
     barn_put_empty(cache, 0, empty, false);
     assert_ptr_equal(barn_get_empty(cache, 0, false), empty);
-    assert_null(barn_get_empty(cache, 0, false));
+    assert_int_equal(barn->nr_empty, 0);
     sheaf_free(empty, false);
     assert_int_equal(barn->get, 1);
     assert_int_equal(barn->put, 3);
@@ -204,6 +205,23 @@ TEST_WITH(one_object_at_a_time, setup, teardown)
         node_put(cache, &held[i].object, 1, false);
 }
 
+/* The rest of a sheaf that is flushed in steps: beyond the limit, but not beyond the budget. */
+TEST_WITH(a_rest_keeps_to_the_budget, setup, teardown)
+{
+    size_t most = atomic_load(&budget.max);
+
+    __atomic_store_n(&barn->full_limit, 0, __ATOMIC_RELAXED);
+    barn_put_rest(cache, 0, full_sheaf(), false);
+    assert_int_equal(barn->nr_full, 1);
+    assert_int_equal(stook_cached_bytes_set_max(0), 0); /* drains the barn */
+    assert_int_equal(barn->nr_full, 0);
+    barn_put_rest(cache, 0, full_sheaf(), false); /* flushed, and kept empty */
+    assert_int_equal(barn->nr_full, 0);
+    assert_int_equal(barn->nr_empty, 1);
+    check_all(NULL, 0);
+    assert_int_equal(stook_cached_bytes_set_max(most), 0);
+}
+
 TEST_WITH(drain, setup, teardown)
 {
     struct check_counts counts;
@@ -223,7 +241,7 @@ TEST_WITH(drain, setup, teardown)
 TEST_WITH(held_lock_is_only_tried, setup, teardown)
 {
     struct sheaf *full = full_sheaf(), *second = full_sheaf(), *empty = empty_sheaf();
-    struct sheaf *asked = empty;
+    struct sheaf *asked = empty, *made;
 
     assert_true(barn_put_full(cache, 0, full, NULL, false));
     barn_put_empty(cache, 0, empty_sheaf(), false);
@@ -232,7 +250,9 @@ TEST_WITH(held_lock_is_only_tried, setup, teardown)
     context_enter();
     assert_null(barn_get_full(cache, 0, &asked, true));
     assert_ptr_equal(asked, empty);
-    assert_null(barn_get_empty(cache, 0, true));
+    made = barn_get_empty(cache, 0, true); /* a new one */
+    assert_int_equal(barn->nr_empty, 1);
+    sheaf_free(made, true);
     assert_null(barn_take_object(cache, 0, true));
     assert_false(barn_put_full(cache, 0, second, NULL, true));
     barn_put_empty(cache, 0, empty, true); /* freed instead */

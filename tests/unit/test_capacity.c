@@ -216,12 +216,7 @@ TEST(prefilled_stays)
 /* Bytes of objects in slots may be as many as slot.h says, and no more. */
 static size_t slots_most(void)
 {
-    size_t stride = cache->layout.stride, capacity = cache_capacity(cache);
-    size_t fill = (64u << 10) / stride;
-
-    if (fill > 510)
-        fill = 510;
-    return (capacity + (fill > capacity ? fill : capacity)) * stride;
+    return 2 * (size_t)cache_capacity(cache) * cache->layout.stride;
 }
 
 TEST(bound_of_a_cache)
@@ -384,6 +379,33 @@ TEST(others_do_not)
     assert_int_equal(cache_level(cache), 0);
     assert_int_equal(cache->nodes[0].barn.pressed, 0);
     unmake();
+}
+
+/* Batches of 32 objects that a CPU's two sheaves cannot hold, or only by changing places: after a while one sheaf does, and no
+ * slot is closed any more. */
+TEST(batches_fit)
+{
+    static const size_t sizes[] = {1024, 2048, 4096};
+    struct stook_stat before = {.size = sizeof(before)}, after = {.size = sizeof(after)};
+
+    pin();
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        make(sizes[i], STOOK_CACHE_ADAPTIVE, 0, 0);
+        assert_int_equal(stook_cache_set_capacity(cache, 14), 0);
+        assert_int_equal(stook_cache_stat_enable(cache, STOOK_STATS_SLOW), 0);
+        for (unsigned turn = 0; turn < 2000; turn++) {
+            if (turn == 1990)
+                assert_int_equal(stook_cache_stat(cache, &before), 0);
+            take(cache, 32);
+            give(cache, 32);
+        }
+        assert_int_equal(stook_cache_stat(cache, &after), 0);
+        assert_true(stook_cache_capacity(cache) >= 32);
+        assert_int_equal(after.sheaf_swap, before.sheaf_swap);
+        assert_int_equal(after.barn_get + after.barn_put, before.barn_get + before.barn_put);
+        check_all(NULL, 0);
+        unmake();
+    }
 }
 
 /* What only comes is not kept: the barn ends with nothing, at level 0. */

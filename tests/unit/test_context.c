@@ -135,6 +135,6 @@ TEST_WITH(handler_at_every_instruction, setup, NULL)
         outside += fired && !found_inside;
     }
     sigaction(SIGTRAP, &old, NULL);
-    assert_true(inside > 5 && outside > 2);
+    assert_true(inside > 2 && outside > 5); /* the depth falls early */
 }
 #endif

@@ -104,12 +104,13 @@ TEST(index_arithmetic)
         assert_true(layout_plan(&l, size, 1 + (size >= 2), LAYOUT_WRITABLE));
         /* Every offset for small strides; for others around every object, and some more. */
         if (size < 64) {
-            for (uint32_t offset = 0; offset < (uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX; offset++)
+            for (uint32_t offset = 0; offset < (uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX;
+                 offset += STEP)
                 if (layout_index(&l, offset) != offset / l.stride)
                     fail_msg("offset %u of stride %u", offset, l.stride);
             continue;
         }
-        for (uint32_t at = 0; at < (uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX; at += l.stride) {
+        for (uint32_t at = 0; at < (uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX; at += STEP * l.stride) {
             assert_int_equal(layout_index(&l, at), at / l.stride);
             assert_int_equal(layout_index(&l, at + l.stride - 1), at / l.stride);
             if (at > 0)
@@ -125,7 +126,7 @@ TEST(index_arithmetic)
 /* The multiplication is exact for every stride there can be, at the last byte of each object. */
 TEST(index_of_every_stride)
 {
-    for (uint32_t stride = 4; stride <= STOOK_OBJECT_SIZE_MAX; stride++) {
+    for (uint32_t stride = 4; stride <= STOOK_OBJECT_SIZE_MAX; stride += STEP) {
         struct layout l = {.reciprocal =
                                (((uint64_t)1 << LAYOUT_RECIPROCAL) + stride - 1) / stride};
         uint32_t last = ((uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX) / stride;

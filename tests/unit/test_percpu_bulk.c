@@ -155,7 +155,7 @@ TEST(test_every_round_address)
     both_ways(every_round_address);
 }
 
-/* More objects than the capacity, as a refill leaves them: pops take them, pushes wait. */
+/* More objects than the capacity: pops take them, pushes wait. */
 static void over_capacity(uintptr_t offset, struct sheaf *sheaf)
 {
     static void *array[LONG];

@@ -62,7 +62,7 @@ TEST(test_kept_while_it_moves)
 {
     keep();
     pops_and_pushes();
-    assert_int_equal(slot_taken(slot_of(0))->size, 4);
+    assert_int_equal(slot_look(slot_of(0))->size, 4);
 }
 
 TEST(test_asked_where_the_slot_is_taken)
@@ -82,21 +82,23 @@ TEST(test_asked_where_the_slot_is_taken)
     slot_reopen(slot_of(0));
 }
 
-/* What the CPU had went back, and nothing may come to lie there. */
+/* What the CPU had went back, and nothing may come to lie there; nor may the thread make it a used one again. */
 TEST(test_asked_where_the_cpu_is_left)
 {
+    struct slot *slot;
     void *object;
 
     keep();
     percpu_change_use(fixture_cpu[0], PERCPU_USED, PERCPU_LEFT);
+    assert_ptr_equal(slot_take(slot_of(0), true), sheaf);
+    slot_open(slot_of(0), SHEAF_NONE);
     assert_false(slot_push(offset, token(5)));
-    assert_int_equal(percpu_cpu(), (int)fixture_cpu[1]);
-    assert_int_equal(percpu_use_of(fixture_cpu[0]), PERCPU_LEFT);
-    percpu_kept = (int)fixture_cpu[0];
     assert_false(slot_pop(offset, &object));
-    assert_int_equal(percpu_cpu(), (int)fixture_cpu[1]);
+    assert_non_null(slot_close(offset, &slot, false));
+    slot_reopen(slot);
+    assert_ptr_equal(slot, slot_of(1));
+    assert_int_equal(percpu_use_of(fixture_cpu[0]), PERCPU_LEFT);
     percpu_change_use(fixture_cpu[0], PERCPU_LEFT, PERCPU_USED);
-    assert_int_equal(slot_taken(slot_of(0))->size, 4);
 }
 
 /* The child has the number, and the slot, of the thread that forked; taken there, it asks as its parent does. */
@@ -151,7 +153,7 @@ TEST(test_two_threads_with_one_number)
         assert_int_equal(pthread_create(&thread[t], NULL, share, owned), 0);
     for (unsigned t = 0; t < 2; t++)
         assert_int_equal(pthread_join(thread[t], NULL), 0);
-    assert_int_equal(slot_taken(slot_of(0))->size, 4);
+    assert_int_equal(slot_look(slot_of(0))->size, 4);
 }
 
 int main(void)

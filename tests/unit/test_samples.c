@@ -12,6 +12,7 @@
 #include "sample/sites.h"
 
 #include "support/check.h"
+#include "support/scale.h"
 #include "support/test.h"
 #include "watch/stats.h"
 
@@ -20,7 +21,7 @@
 
 #include <pthread.h>
 
-enum { MEAN = 16 << 10, KEPT = 300000, SIZE = 64 };
+enum { MEAN = 16 << 10, KEPT = 300000 / SCALE_SLOWNESS, SIZE = 64 };
 
 struct sums {
     double came, live;

@@ -18,7 +18,6 @@ TEST(every_capacity)
         room = slab_cache_of(sheaf)->object_size;
         assert_true(room >= bytes && (room == sheaf_class_size[0] || room < bytes * 5 / 2));
         assert_int_equal(sheaf_room(sheaf), (room - sizeof(*sheaf)) / sizeof(void *));
-        assert_false(sheaf_is_over(sheaf));
         assert_int_equal((uintptr_t)sheaf % 64, 0);
         assert_true(pagemap_zone(sheaf) >= pagemap.zones / 2);
         assert_int_equal(pagemap_node(sheaf), 0);

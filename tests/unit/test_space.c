@@ -213,6 +213,8 @@ static int slabs_go_back(void *arg)
         }
         MUST(round == 0 || mapped == window_mapped());
         mapped = window_mapped();
+        zone_set_reserve(&zone_all.zone[0],
+                         zone_all.zone[0].reserve_pages); /* nothing is learned */
         for (unsigned i = 0; i < SLABS; i++) {
             memset(had[i].meta, 0, META);
             arena_free_slab(had[i].slab, ORDER, had[i].meta, META);
@@ -407,6 +409,10 @@ static char *hidden_and_free(void)
             return NULL;
     for (unsigned i = 0; i < SLABS; i++)
         free_slab(slab[i]);
+    lock_take(&zone_all.zone[0].lock, LOCK_ARENA);
+    (void)zone_purge(&zone_all.zone[0], 0, SIZE_MAX,
+                     SIZE_MAX); /* what is freed next is the only warm block */
+    lock_drop(&zone_all.zone[0].lock, LOCK_ARENA);
     return page && zone_block(pagemap_index(page))->shown < BLOCK_PAGES / 2 ? page : NULL;
 }
 

@@ -303,7 +303,7 @@ TEST(test_modes)
 
     make(96, 0, 0, STOOK_STATS_OFF);
     slots = cache->head.slots;
-    assert_ptr_equal(slots, percpu.areas + percpu_offset(cache->index));
+    assert_ptr_equal(slots, percpu.areas + (percpu.rseq ? percpu_offset(cache->index) : 0));
     held[0] = stook_alloc(cache, 0);
     for (int event = 0; event < STAT_EVENTS; event++)
         assert_int_equal(stat_read_sum(cache, (enum stat_event)event), 0);
@@ -475,6 +475,38 @@ TEST(test_struct)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
+/* What the cache holds, while no other thread uses it, to the object: as its attributes have it, as text. */
+TEST(test_usage)
+{
+    struct {
+        struct stook_cache_usage usage;
+        uint64_t later;
+    } larger = {.usage.size = sizeof(larger), .later = 7};
+    const struct stook_cache_usage *usage = &larger.usage;
+
+    make(80, 0, 0, STOOK_STATS_OFF);
+    MUST(stook_alloc_bulk(cache, 0, MOST, held) == 0);
+    stook_free_bulk(cache, MOST - 10, held + 10);
+    assert_int_equal(stook_cache_usage(cache, &larger.usage), 0);
+    assert_int_equal(larger.later, 0);
+    assert_int_equal(usage->in_use, 10);
+    assert_true(usage->cached > 0 && usage->free > 0);
+    assert_int_equal(usage->in_use + usage->cached + usage->free, show("total_objects"));
+    assert_int_equal(usage->slabs, show("slabs"));
+    assert_int_equal(usage->bytes, show("slab_bytes"));
+    assert_true(usage->bytes_peak >= usage->bytes && usage->bytes >= MOST / 2 * 80);
+    stook_free_bulk(cache, 10, held);
+    (void)stook_cache_shrink(cache);
+    assert_int_equal(stook_cache_usage(cache, &larger.usage), 0);
+    assert_int_equal(usage->in_use + usage->cached + usage->free + usage->slabs + usage->bytes, 0);
+    assert_true(usage->bytes_peak >= MOST * 80);
+    larger.usage.size = 5;
+    errno = 0;
+    assert_int_equal(stook_cache_usage(cache, &larger.usage), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
 TEST(test_names)
 {
     for (unsigned i = 0; stook_cache_show_name(i); i++)
@@ -491,7 +523,7 @@ TEST(test_malloc_class)
     assert_non_null(class);
     assert_int_equal(stook_cache_stat_enable(class, STOOK_STATS_ALL), 0);
     assert_int_equal(class->stat_mode, STOOK_STATS_SLOW);
-    assert_ptr_equal(class->head.slots, percpu.areas + slab.slot_offset);
+    assert_ptr_equal(class->head.slots, percpu.areas + (percpu.rseq ? slab.slot_offset : 0));
 }
 
 int main(void)

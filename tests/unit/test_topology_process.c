@@ -10,6 +10,7 @@
 #include "sheaf/sheaf.h"
 #include "slab/cache.h"
 #include "support/check.h"
+#include "support/slot_look.h"
 #include "support/test.h"
 #include "support/topology_child.h"
 
@@ -234,8 +235,8 @@ TEST_IN_CHILD(stated_cpus)
     stook_free(cache, zero); /* on CPU 1 now */
     MUST(stook_alloc(cache, 0) == zero);
     stook_free(cache, zero);
-    MUST(percpu_slot(0, percpu_offset(cache->index))->held !=
-         percpu_slot(1, percpu_offset(cache->index))->held);
+    MUST(slot_look(percpu_slot(0, percpu_offset(cache->index))) !=
+         slot_look(percpu_slot(1, percpu_offset(cache->index))));
     MUST(!percpu_slot(2, 0) && !percpu_slot(64, 0));
     check_all(NULL, 0);
     return 0;
@@ -264,7 +265,8 @@ static void *crowd_thread(void *arg)
     stook_free(crowd.cache, object);
     crowd.cpu[me] = percpu_cpu();
     if (crowd.cpu[me] >= 0)
-        crowd.sheaf[me] = percpu_slot_at(crowd.cpu[me], percpu_offset(crowd.cache->index))->held;
+        crowd.sheaf[me] =
+            slot_look(percpu_slot_at(crowd.cpu[me], percpu_offset(crowd.cache->index)));
     return object;
 }
 

@@ -3,7 +3,9 @@
  * How much free memory stays resident: the limit follows what the program needs again.  Each test runs in a child,
  * whose limits have learned nothing yet.
  */
+/* wrap: raw_call6 */
 #define MUST_FAILS abort()
+#include "cache/alloc.h"
 #include "large/arena_span.h"
 #include "page/arena.h"
 
@@ -15,8 +17,11 @@
 
 #include <stook/stook.h>
 
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
 
 enum {
     RUN = 64,
@@ -28,6 +33,17 @@ enum { MIB = 256, MIB_RUNS = MIB / RUN }; /* pages of a MiB; runs of one */
 
 static char *runs[RUNS], *slabs[SLABS];
 static void *metas[SLABS];
+
+static unsigned releases; /* system calls that give pages back */
+
+long __real_raw_call6(long number, long a, long b, long c, long d, long e, long f);
+long __wrap_raw_call6(long number, long a, long b, long c, long d, long e, long f);
+
+long __wrap_raw_call6(long number, long a, long b, long c, long d, long e, long f)
+{
+    releases += number == SYS_madvise && c == MADV_DONTNEED;
+    return __real_raw_call6(number, a, b, c, d, e, f);
+}
 
 static struct arena_stat now(void)
 {
@@ -97,7 +113,10 @@ WARM(once)
     return 0;
 }
 
-/* All that is beyond the limit and its slack goes back at once; and what the arena calls warm is resident. */
+/*
+ * All that is beyond the limit and its slack goes back while pages are freed, each free a step of it; and what the
+ * arena calls warm is resident.
+ */
 WARM(goes_back)
 {
     size_t warm = 0;
@@ -105,8 +124,11 @@ WARM(goes_back)
     take(0, 96 * MIB_RUNS);
     for (unsigned i = 0; i < 96 * MIB_RUNS; i++) {
         struct arena_stat stat;
+        unsigned before = releases;
+        size_t purged = pages_of(now().purged);
         put(i, i + 1);
         stat = now();
+        MUST(releases - before <= 4 && pages_of(stat.purged) - purged <= (size_t)2 * RUN);
         MUST(stat.warm <= stat.limit + stat.limit / 8 + (1 << 20));
     }
     for (unsigned i = 0; i < 96 * MIB_RUNS; i++)
@@ -167,7 +189,62 @@ WARM(breathes_by_pages)
     return 0;
 }
 
-/* With large heaps a quarter of the most in use may be warm, if it is needed again: more than the reserve. */
+/* The same of a program that has all of its memory again and again, and more than may be warm in any case. */
+WARM(breathes_deeply)
+{
+    enum { BREATH = 120 * MIB_RUNS, BREATHS = 8, LEARNED = 3 };
+    struct arena_stat learned = {0};
+
+    for (int breath = 0; breath < BREATHS; breath++) {
+        if (breath == LEARNED)
+            learned = now();
+        take(0, BREATH);
+        put(0, BREATH);
+    }
+    MUST(now().purged == learned.purged && now().committed == learned.committed);
+    MUST(pages_of(now().purged) <= 2 * BREATH * RUN);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* What was learned is forgotten once no page was taken for a second: the next calls give back step by step. */
+WARM(idle_goes_back)
+{
+    enum { BREATH = 120 * MIB_RUNS, BREATHS = 4, CALLS = 400 };
+    struct stook_cache *cache = stook_cache_create("idle", 64, NULL);
+    struct timespec second = {1, 200000000};
+    static void *object[CALLS];
+    unsigned most = 0;
+
+    if (getauxval(AT_SYSINFO_EHDR) == 0) /* an emulator, without a vDSO */
+        return 0;
+    MUST(cache);
+    for (int breath = 0; breath < BREATHS; breath++) {
+        take(0, BREATH);
+        MUST((object[breath] = alloc_slow(cache, 0)));
+        put(0, BREATH);
+    }
+    MUST(pages_of(now().warm) >= 100 * MIB);
+    nanosleep(&second, NULL);
+    for (int i = BREATHS; i < CALLS; i++) {
+        unsigned before = releases;
+        MUST((object[i] = alloc_slow(cache, 0)));
+        most = releases - before > most ? releases - before : most;
+    }
+    MUST(most > 0 && most <= 2 * 4);
+    MUST(pages_of(now().warm) <= 5 * MIB && pages_of(now().limit) <= 5 * MIB); /* of two zones */
+    for (int breath = 0; breath < 2; breath++) {
+        take(0, BREATH);
+        put(0, BREATH);
+    }
+    MUST(pages_of(now().warm) >= 100 * MIB); /* learned again */
+    for (int i = 0; i < CALLS; i++)
+        stook_free(cache, object[i]);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* With large heaps more than the reserve may be warm, if it is needed again. */
 WARM(large_heap_learns)
 {
     enum { SPANS = 160, SWING = 18 }; /* blocks: 320 MiB, of which 36 come and go */
@@ -314,6 +391,28 @@ WARM(replaced_spans_stay)
     if (!zone_all.unmovable) /* a quarter of what was taken at most */
         MUST(now().committed - learned.committed <=
              (uint64_t)(ROUNDS - LEARNED) * (LEAST + MORE / 2) * BLOCK_SIZE / 4);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* Pages that lie scattered cost a call each: a free gives back no more of them than a few. */
+WARM(scattered_go_back_in_steps)
+{
+    enum { PAGES = 16 * MIB };
+    static char *page[PAGES];
+    unsigned most = 0;
+
+    for (int i = 0; i < PAGES; i++) {
+        MUST((page[i] = arena_alloc_run(0, 1, 1, false, NULL)));
+        page[i][0] = 1;
+    }
+    for (int i = 0; i < PAGES; i += 2) {
+        unsigned before = releases;
+        arena_free_run(page[i], 1);
+        most = releases - before > most ? releases - before : most;
+    }
+    MUST(most > 0 && most <= 4);
+    MUST(pages_of(now().warm) <= 4 * MIB);
     check_all(NULL, 0);
     return 0;
 }

@@ -159,8 +159,7 @@ static bool heap_read_cpus(struct heap *heap)
     heap->why[0] = '\0';
     if (view_read(v, heap->target, percpu, VIEW_percpu_why, &why))
         (void)target_read_text(heap->target, why, heap->why, sizeof(heap->why));
-    heap->own->rseq = rseq & 1;
-    strcpy(heap->mode, heap->own->rseq ? "rseq" : "locked");
+    strcpy(heap->mode, rseq & 1 ? "rseq" : "locked");
     heap->rows = (unsigned)rows;
     heap->slots = (unsigned)slots;
     heap->cpus = (unsigned)cpus;

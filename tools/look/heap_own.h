@@ -22,7 +22,6 @@ struct heap_sheaf_object {
 struct heap_own {
     uint64_t entry, meta, header, zone, areas;
     unsigned zones;
-    bool rseq;
     uint64_t table[VIEW_CACHES];
     char copy[HEAP_CACHE_ROOM];
     /* Of all caches, in the order of addresses; read when they are first asked for. */

@@ -18,29 +18,34 @@ static unsigned rest_zone(const struct heap *heap, uint64_t address)
                : UINT32_MAX;
 }
 
-/* Pages of runs that were freed last and are out of their blocks: used to the zones, warm to people. */
-static uint64_t rest_kept(struct heap *heap)
+/* Pages of runs and spans that were freed last and are out of their blocks: used to the zones, warm to people; of the
+ * last row they are not resident. */
+static uint64_t rest_kept(struct heap *heap, uint64_t *clean)
 {
     const struct view *v = &heap->view;
-    uint64_t rows = view_value(v, VIEW_KEPT_CPUS) + 1, at = view_value(v, VIEW_at_arena_kept_row);
+    uint64_t rows = view_value(v, VIEW_KEPT_CLEAN) + 1, at = view_value(v, VIEW_at_zone_kept_row);
     uint32_t size = view_size(v, VIEW_arena_kept), runs = view_size(v, VIEW_arena_kept_run) / 8;
-    uint64_t word, pages = 0;
+    uint64_t word, n, pages = 0;
 
-    if (!view_knows(v, VIEW_at_arena_kept_row))
+    *clean = 0;
+    if (!view_knows(v, VIEW_at_zone_kept_row))
         return 0;
     target_expect(heap->target, at, rows * size);
     for (uint64_t row = 0; row < rows; row++)
         for (uint32_t i = 0; i < runs; i++)
             if (target_take(heap->target, at + row * size + i * 8u, &word) && word &&
-                rest_zone(heap, word) < heap->own->zones)
-                pages += word & (TARGET_PAGE - 1);
+                rest_zone(heap, word) < heap->own->zones) {
+                n = word & ((row + 2 < rows ? 1 : HEAP_BLOCK_PAGES) * TARGET_PAGE - 1);
+                pages += n;
+                *clean += row + 1 < rows ? 0 : n;
+            }
     return pages;
 }
 
 static bool rest_arena(struct heap *heap)
 {
     const struct view *v = &heap->view;
-    uint64_t at = view_value(v, VIEW_at_zone_all) + view_value(v, VIEW_zones_zone), kept;
+    uint64_t at = view_value(v, VIEW_at_zone_all) + view_value(v, VIEW_zones_zone), kept, clean;
     static char room[64 << 10];
 
     heap->arena = (struct heap_arena){0};
@@ -59,10 +64,10 @@ static bool rest_arena(struct heap *heap)
         heap->arena.purged += view_get(v, copy, VIEW_zone_purged);
         heap->arena.committed += view_get(v, copy, VIEW_zone_missed);
     }
-    kept = rest_kept(heap) << 12;
+    kept = rest_kept(heap, &clean) << 12;
     if (kept <= heap->arena.used) {
         heap->arena.used -= kept;
-        heap->arena.warm += kept;
+        heap->arena.warm += kept - (clean << 12);
     }
     return true;
 }
@@ -78,6 +83,8 @@ static bool rest_large(struct heap *heap)
     heap->large_objects = heap->large_bytes = 0;
     if (!view_knows(v, VIEW_at_large_row) || bits == 0)
         return true;
+    if (rows > heap->rows + 1) /* row -1 is counted, too */
+        rows = heap->rows + 1;
     target_expect(heap->target, at, rows * view_size(v, VIEW_large_row));
     for (uint64_t i = 0; i < rows; i++) {
         if (!view_read(v, heap->target, at + i * view_size(v, VIEW_large_row), VIEW_large_row_count,

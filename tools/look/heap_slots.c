@@ -45,12 +45,7 @@ static void slots_read_main(const struct heap *heap, struct view_part slot, stru
     const struct view *v = &heap->view;
     uint64_t begin = view_get(v, slot, VIEW_slot_begin), top = view_get(v, slot, VIEW_slot_top);
 
-    if (!heap->own->rseq) {
-        one->main = view_get(v, slot, VIEW_slot_held);
-        if (one->main == view_value(v, VIEW_at_sheaf_none))
-            one->main = 0;
-        one->size = slots_size(heap, one->main);
-    } else if (begin) {
+    if (begin) {
         one->main = begin - view_value(v, VIEW_sheaf_object);
         one->size = top > begin ? slots_most(heap, (top - begin) / 8) : 0;
     }
@@ -237,7 +232,7 @@ void heap_load_sheaves(struct heap *heap)
 bool heap_is_main(struct heap *heap, uint64_t sheaf)
 {
     heap_load_sheaves(heap);
-    return heap->own->rseq && heap->own->mains > 0 &&
+    return heap->own->mains > 0 &&
            bsearch(&sheaf, heap->own->main, heap->own->mains, sizeof(sheaf), target_by_number);
 }
 

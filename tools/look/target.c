@@ -5,6 +5,8 @@
  */
 #include "look/target.h"
 
+#include "text/writer.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <signal.h>
@@ -252,8 +254,8 @@ void target_clean_text(char *text, size_t size)
 
     if (length == size && size > 0)
         text[--length] = '\0';
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)text[i] < ' ' || (unsigned char)text[i] >= 0x7f)
+    for (size_t i = 0, n; i < length; i += n ? n : 1)
+        if ((n = writer_shown(text + i)) == 0)
             text[i] = '?';
 }
 

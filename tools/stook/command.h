@@ -54,6 +54,8 @@ struct output_count {
 void output_each(struct writer *w, const char *end, const struct output_count *count);
 /* A JSON string into a stream. */
 void output_string(FILE *to, const char *text);
+/* One character of a text of any origin, or '?' for a byte that a screen may not show: its bytes. */
+unsigned output_character(FILE *to, const char *text);
 /* Of main().  Where a standard descriptor is closed, the next file would take its number, and be written to: another
  * one stands in, which programs that this one becomes do not have. */
 void standard_begin(void);

@@ -56,6 +56,14 @@ void output_string(FILE *to, const char *text)
     (void)writer_finish(&w);
 }
 
+unsigned output_character(FILE *to, const char *text)
+{
+    unsigned n = writer_shown(text);
+
+    fprintf(to, "%.*s", n ? (int)n : 1, n ? text : "?");
+    return n ? n : 1;
+}
+
 void standard_begin(void)
 {
     for (int fd = 0; fd <= 2; fd++)

@@ -192,7 +192,7 @@ close:
         fi;
         m = f; f = NONE
     :: f < NONE && m < NONE && size[m] > 0 && spare == NONE -> spare = f; f = NONE
-    :: f == NONE && spare < NONE -> /* code: src/sheaf/slot_alloc.c slot_alloc | slot->spare = slot_real(main) */
+    :: f == NONE && spare < NONE -> /* code: src/sheaf/slot_steps.h slot_swap | slot->spare = slot_real(main) */
         n = spare;
 #ifdef OPEN_TWICE
         top_ = ARRAY(n) + size[n]; end_ = ARRAY(n) + CAP; begin_ = ARRAY(n);

@@ -51,8 +51,8 @@ static void list_row(const struct list *list, struct writer *w, const struct hea
     list_size(w, heap->total.bytes.resident + heap->arena.warm);
     list_size(w, heap->total.bytes.in_use);
     list_size(w, heap->total.bytes.cached + heap->arena.warm);
-    writer_print(w, " %8lu %7u  %-7s %s\n", heap->total.active, (unsigned)heap->caches, heap->mode,
-                 heap->version);
+    writer_print(w, " %8lu %7u  %-8s %s: %s\n", heap->total.active, (unsigned)heap->caches,
+                 heap->version, heap->mode, heap->why);
 }
 
 /* ---- in the child ----------------------------------------------------------------------------- */
@@ -105,8 +105,8 @@ static int list_run(int argc, char **argv)
     if (list.json)
         fputs("[", stdout);
     else
-        printf("%8s %-15s %9s %9s %9s %9s %8s %7s  %-7s %s\n", "PID", "NAME", "RESIDENT",
-               "ON STOOK", "IN USE", "CACHED", "OBJECTS", "CACHES", "MODE", "VERSION");
+        printf("%8s %-15s %9s %9s %9s %9s %8s %7s  %-8s %s\n", "PID", "NAME", "RESIDENT",
+               "ON STOOK", "IN USE", "CACHED", "OBJECTS", "CACHES", "VERSION", "MODE");
     late = apart_each(&apart, NULL, 0);
     if (list.json)
         fputs("\n]\n", stdout);

@@ -4,6 +4,7 @@
  */
 #include "stook/look/report.h"
 
+#include "stook/command.h"
 #include "stook/look/look_show.h"
 
 #include <stdlib.h>
@@ -49,12 +50,11 @@ void report_text(FILE *to, const char *text)
     static const char *const name[256] = {
         ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;"};
 
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (name[c])
-            fputs(name[c], to);
-        else
-            fputc(c < ' ' || c == 0x7f ? '?' : c, to);
+    while (*text) {
+        const char *escaped = name[(unsigned char)*text];
+        if (escaped)
+            fputs(escaped, to);
+        text += escaped ? 1 : output_character(to, text);
     }
 }
 
@@ -91,9 +91,10 @@ static void html_head(const struct heap *heap, FILE *to)
     fprintf(to, " (%d): memory on Stook</title>\n<style>\n%s</style></head><body>\n<h1>",
             heap->target->pid, html_style);
     report_text(to, heap->target->name);
-    fprintf(to, "</h1>\n<p class=\"soft\">%sprocess %d, Stook %s, mode %s",
+    fprintf(to, "</h1>\n<p class=\"soft\">%sprocess %d, Stook %s, mode %s: ",
             heap->target->live ? "" : "core file of ", heap->target->pid, heap->version,
             heap->mode);
+    report_text(to, heap->why);
     if (resident)
         fprintf(to, "; resident in all %s", report_bytes(resident, text));
     if (heap->torn)

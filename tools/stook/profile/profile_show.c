@@ -57,14 +57,9 @@ static const char *show_path(const char *path)
 /* Text of any origin: what would move the cursor does not. */
 static void show_text(FILE *to, const char *text, size_t most)
 {
-    for (size_t n = 0; *text; text++) {
-        bool starts = ((unsigned char)*text & 0xc0) != 0x80; /* a character of UTF-8 */
-        if (starts && n++ == most) {
-            fputs("…", to);
-            return;
-        }
-        fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, to);
-    }
+    for (; *text && most > 0; most--)
+        text += output_character(to, text);
+    fputs(*text ? "…" : "", to);
 }
 
 /* FUNCTION < THE ONE IT WAS INLINED INTO  DIRECTORY/FILE:LINE, or the best that is known. */
@@ -408,8 +403,8 @@ void profile_json(const struct profile *profile, enum profile_by by, unsigned to
 /* A frame's name: no semicolon, and no space that would end the stack. */
 static void show_frame(FILE *to, const char *text)
 {
-    for (; *text; text++)
-        fputc(*text == ';' ? ':' : (unsigned char)*text < 0x20 ? '?' : *text, to);
+    while (*text)
+        text += output_character(to, *text == ';' ? ":" : text);
 }
 
 static void show_frames(FILE *to, const struct profile_site *place, bool last)

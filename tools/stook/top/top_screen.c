@@ -6,6 +6,7 @@
 
 #include "base/raw.h"
 #include "look/watch.h"
+#include "text/writer.h"
 
 #ifdef STOOK_HAS_CURSES
 #include <curses.h>
@@ -352,6 +353,16 @@ static void draw_text(const struct top_row *row, unsigned column, char text[32])
     }
 }
 
+/* Bytes of the first characters of a name. */
+static int draw_bytes(const char *name, int characters)
+{
+    int n = 0;
+
+    for (; name[n] && characters > 0; characters--)
+        n += (int)writer_shown(name + n); /* names are clean */
+    return n;
+}
+
 static void draw_row(const struct top_data *data, const struct top_row *row,
                      const struct columns_shown *shown, int line, bool marked)
 {
@@ -368,8 +379,9 @@ static void draw_row(const struct top_data *data, const struct top_row *row,
         if (!(shown->bits >> i & 1))
             continue;
         if (columns[i].kind == AS_NAME) {
-            printw("%s%-*.*s", data->heap ? "" : " ", shown->name - !data->heap,
-                   shown->name - !data->heap, row->name);
+            printw("%s%.*s", data->heap ? "" : " ",
+                   draw_bytes(row->name, shown->name - !data->heap), row->name);
+            move(line, shown->name);
             continue;
         }
         draw_text(row, i, text);
