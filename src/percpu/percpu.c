@@ -115,7 +115,7 @@ void percpu_init(void)
 
     percpu.rseq = percpu_can_use_sections(&percpu.why);
     if (!percpu.rseq)
-        percpu.rseq_offset = registration_own();
+        percpu.rseq_offset = registration_none();
     os_read_limits();
     percpu.rows = percpu_count_rows();
     percpu_init_areas();
