@@ -216,6 +216,7 @@ static bool topology_has_one_node(void)
 void topology_init(void)
 {
     char buf[TOPOLOGY_TEXT]; /* init runs once, at a moment with room on the stack */
+    int saved = errno;       /* musl's strtoul() sets it where there is no number */
 
     topology_read_possible(&topology, buf);
     /* A test's files may say less than the kernel. */
@@ -228,6 +229,7 @@ void topology_init(void)
     else
         topology_read_all_nodes(&topology, 0, buf);
     topology_derive(&topology);
+    errno = saved;
 }
 
 /* ---- changes while threads run -------------------------------------------------------------- */

@@ -115,7 +115,7 @@ void percpu_init(void)
 
     percpu.rseq = percpu_can_use_sections(&percpu.why);
     if (!percpu.rseq)
-        percpu.rseq_offset = registration_own();
+        percpu.rseq_offset = registration_none();
     os_read_limits();
     percpu.rows = percpu_count_rows();
     percpu_init_areas();
@@ -126,7 +126,7 @@ void percpu_init(void)
     percpu_slot_init(0); /* no cache's: what is in no slab falls into the slow path */
 }
 
-__attribute__((cold)) int percpu_cpu_odd(int cpu)
+FIRST_TEXT int percpu_cpu_odd(int cpu)
 {
     if (cpu < 0 && percpu.rseq) {
         (void)registration_add();

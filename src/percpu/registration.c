@@ -67,6 +67,19 @@ intptr_t registration_own(void)
     return registration_offset(&registration);
 }
 
+static void registration_end(void *area)
+{
+    (void)raw_result(SYS_rseq, area, REGISTRATION_SIZE, REGISTRATION_END, STOOK_RSEQ_SIG);
+}
+
+/* A machine that is simulated from now on has other CPUs than this thread's number, if it has registered before. */
+intptr_t registration_none(void)
+{
+    if (registration.cpu_id != (uint32_t)-1)
+        registration_end(&registration);
+    return registration_own();
+}
+
 static int registration_libc_cpu(void)
 {
     return &__rseq_offset && &__rseq_size && __rseq_size > 0 ? registration_cpu(__rseq_offset) : -1;
@@ -94,11 +107,6 @@ static bool registration_may_add(void)
 }
 #else
 static pthread_key_t registration_key;
-
-static void registration_end(void *area)
-{
-    (void)raw_result(SYS_rseq, area, REGISTRATION_SIZE, REGISTRATION_END, STOOK_RSEQ_SIG);
-}
 
 static bool registration_may_add(void)
 {

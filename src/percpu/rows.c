@@ -4,6 +4,8 @@
  */
 #include "percpu/rows.h"
 
+#include "base/placed.h"
+
 #include "os/os.h"
 
 void *rows_map(unsigned shift)
@@ -18,7 +20,7 @@ void rows_unmap(void *first, unsigned shift)
     os_unmap(rows_memory(first, shift), rows_size(shift));
 }
 
-int rows_atomic_cpu(void)
+FIRST_TEXT int rows_atomic_cpu(void)
 {
     int cpu = percpu.rseq ? ROWS_NO_CPU : percpu_cpu();
 
@@ -32,7 +34,7 @@ static enum rseq_result rows_try(uint64_t *word, unsigned shift, uint64_t n)
                               : rseq_add(word, ROWS_LARGE, percpu.rseq_offset, n);
 }
 
-__attribute__((noinline, cold)) void rows_add_slow(uint64_t *word, unsigned shift, uint64_t n)
+FIRST_TEXT __attribute__((noinline)) void rows_add_slow(uint64_t *word, unsigned shift, uint64_t n)
 {
     for (int i = 1; percpu.rseq && i < PERCPU_RETRIES; i++)
         if (rows_try(word, shift, n) == RSEQ_DONE)

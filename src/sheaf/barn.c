@@ -21,11 +21,6 @@ enum {
 
 static __thread unsigned barn_ticks __attribute__((tls_model("initial-exec")));
 
-static struct barn *barn_of(struct stook_cache *cache, unsigned node)
-{
-    return &cache->nodes[node].barn;
-}
-
 static bool barn_lock(struct stook_cache *cache, struct barn *barn, unsigned node, bool nospin)
     LOCK_TRIES(barn->lock);
 static bool barn_lock(struct stook_cache *cache, struct barn *barn, unsigned node, bool nospin)
@@ -120,7 +115,7 @@ static void barn_end(bool nospin)
 static struct sheaf *barn_get(struct stook_cache *cache, unsigned node, struct sheaf **empty,
                               bool nospin)
 {
-    struct barn *barn = barn_of(cache, node);
+    struct barn *barn = &cache->nodes[node].barn;
     struct sheaf *full;
 
     /* Nothing there and nothing to learn: a memoryless node's CPUs ask here first each time. */
@@ -197,7 +192,7 @@ static bool barn_add(struct stook_cache *cache, struct barn *barn, struct sheaf 
 bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
                    struct sheaf **empty, bool nospin)
 {
-    struct barn *barn = barn_of(cache, node);
+    struct barn *barn = &cache->nodes[node].barn;
     bool room, taken;
 
     STOOK_ASSERT(full->size > 0);
@@ -226,7 +221,7 @@ bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
 
 void barn_put_rest(struct stook_cache *cache, unsigned node, struct sheaf *rest, bool nospin)
 {
-    struct barn *barn = barn_of(cache, node);
+    struct barn *barn = &cache->nodes[node].barn;
     bool taken = false;
 
     if (rest->size > 0 && barn_lock(cache, barn, node, nospin)) {
@@ -241,7 +236,7 @@ void barn_put_rest(struct stook_cache *cache, unsigned node, struct sheaf *rest,
 
 void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
 {
-    struct barn *barn = barn_of(cache, node);
+    struct barn *barn = &cache->nodes[node].barn;
     unsigned slabs = SHEAF_FLUSH_SLABS;
 
     while (slabs > 0 &&
@@ -260,7 +255,7 @@ void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
 
 bool barn_refuses(struct stook_cache *cache, unsigned node, bool nospin)
 {
-    struct barn *barn = barn_of(cache, node);
+    struct barn *barn = &cache->nodes[node].barn;
     uint32_t bounced = __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED);
 
     if (barn_declines(cache, node) && cache->flags & STOOK_CACHE_ADAPTIVE) {
@@ -273,7 +268,7 @@ bool barn_refuses(struct stook_cache *cache, unsigned node, bool nospin)
 
 struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin)
 {
-    struct barn *barn = barn_of(cache, node);
+    struct barn *barn = &cache->nodes[node].barn;
     uint32_t capacity = cache_capacity(cache);
     struct sheaf *empty = NULL;
 
@@ -291,7 +286,7 @@ struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nosp
 
 void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empty, bool nospin)
 {
-    struct barn *barn = barn_of(cache, node);
+    struct barn *barn = &cache->nodes[node].barn;
 
     STOOK_ASSERT(empty->size == 0);
     if (barn_keeps(cache, empty) && barn_lock(cache, barn, node, nospin)) {
@@ -317,7 +312,7 @@ void barn_return(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, 
 
 void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin)
 {
-    struct barn *barn = barn_of(cache, node);
+    struct barn *barn = &cache->nodes[node].barn;
     struct sheaf *sheaf, *worn = NULL;
     void *object = NULL;
 
@@ -378,7 +373,7 @@ static void barn_cut(struct stook_cache *cache, struct barn *barn, uint32_t full
 
 void barn_fit(struct stook_cache *cache, unsigned node)
 {
-    struct barn *barn = barn_of(cache, node);
+    struct barn *barn = &cache->nodes[node].barn;
     uint32_t most;
 
     if (!lock_enter(&barn->lock, LOCK_BARN, false))
@@ -391,7 +386,7 @@ void barn_fit(struct stook_cache *cache, unsigned node)
 
 void barn_drain(struct stook_cache *cache, unsigned node)
 {
-    struct barn *barn = barn_of(cache, node);
+    struct barn *barn = &cache->nodes[node].barn;
 
     lock_take(&barn->lock, LOCK_BARN);
     stat_add_lock(cache, STAT_barn_lock_own, node);

@@ -121,14 +121,10 @@ __attribute__((target("prfchw"))) /* to CPUs without it, it is no instruction */
 #endif
 void sheaf_expect(const struct sheaf *sheaf)
 {
-    uint32_t size = sheaf->size;
-    const char *line = (const char *)sheaf;
-    const char *end = (const char *)&sheaf->object[size > 0 ? size : sheaf->capacity];
+    uint32_t n = sheaf->size > 0 ? sheaf->size : sheaf->capacity;
+    const char *line = (const char *)sheaf, *end = (const char *)&sheaf->object[n];
 
     __builtin_prefetch(line, 1);
     for (line += 64; line < end; line += 64)
-        if (size > 0)
-            __builtin_prefetch(line, 0);
-        else
-            __builtin_prefetch(line, 1);
+        __builtin_prefetch(line, 1);
 }

@@ -59,7 +59,7 @@ static inline uint32_t sheaf_take(struct sheaf *sheaf, void **objects, uint32_t 
 extern const struct sheaf sheaf_none __attribute__((visibility("hidden")));
 #define SHEAF_NONE ((struct sheaf *)(uintptr_t)&sheaf_none)
 
-enum { SHEAF_CLASSES = 9 };
+enum { SHEAF_CLASSES = 9, SHEAF_FLUSH_SLABS = 16 };
 /* Bytes of each class: whole cache lines, for 6, 14, 22, 38, 70, 134, 254, 510 and 1022
  * objects. */
 extern const uint16_t sheaf_class_size[SHEAF_CLASSES] __attribute__((visibility("hidden")));
@@ -85,7 +85,6 @@ void sheaf_free(struct sheaf *sheaf, bool nospin);
  * One step of a flush: the objects at the bottom go back, to *slabs slabs at most, which become fewer by those.
  * A step of a single call has SHEAF_FLUSH_SLABS of them.  How many objects.
  */
-enum { SHEAF_FLUSH_SLABS = 16 };
 uint32_t sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *slabs,
                           bool nospin);
 /* Objects that were in a sheaf go back to their slabs. */

@@ -43,13 +43,12 @@ static inline struct sheaf *slot_real(struct sheaf *main)
 static inline void slot_swap(struct stook_cache *cache, struct slot *slot, struct sheaf *main)
 {
     struct sheaf *spare = slot->spare;
-    bool often = ++slot->swaps == 0;
 
     slot->spare = slot_real(main);
+    if (++slot->swaps == 0 && (cache->flags & STOOK_CACHE_ADAPTIVE))
+        __atomic_store_n(&cache->policy.verdict, BARN_WANTS_LONGER, __ATOMIC_RELAXED);
     slot_open(slot, spare);
     stat_add(cache, STAT_sheaf_swap, 1);
-    if (often && (cache->flags & STOOK_CACHE_ADAPTIVE))
-        __atomic_store_n(&cache->policy.verdict, BARN_WANTS_LONGER, __ATOMIC_RELAXED);
 }
 
 /*

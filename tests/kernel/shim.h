@@ -386,6 +386,7 @@ extern atomic_int shim_pages;
     (atomic_fetch_add(&shim_pages, (size) == PAGE_SIZE && !gfpflags_allow_blocking(gfp)),          \
      kmalloc(size, gfp))
 #if STOOK_KMEM_LINUX < 0x060a00 /* before there were names with _noprof */
+#undef kvzalloc
 #define kvzalloc(size, gfp) kvmalloc_node_align_noprof(size, 1, (gfp) | __GFP_ZERO, NUMA_NO_NODE)
 #define kzalloc(size, gfp) kmalloc_noprof(size, (gfp) | __GFP_ZERO)
 #endif
