@@ -48,6 +48,7 @@ static bool percpu_can_use_sections(const char **why)
         *why = "the kernel has no membarrier for rseq, or a sandbox forbids it";
     else
         return registration_find(&percpu.rseq_offset, why);
+    registration_drop();
     return false;
 }
 
@@ -115,7 +116,7 @@ void percpu_init(void)
 
     percpu.rseq = percpu_can_use_sections(&percpu.why);
     if (!percpu.rseq)
-        percpu.rseq_offset = registration_none();
+        percpu.rseq_offset = registration_own();
     os_read_limits();
     percpu.rows = percpu_count_rows();
     percpu_init_areas();

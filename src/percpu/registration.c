@@ -72,12 +72,10 @@ static void registration_end(void *area)
     (void)raw_result(SYS_rseq, area, REGISTRATION_SIZE, REGISTRATION_END, STOOK_RSEQ_SIG);
 }
 
-/* A machine that is simulated from now on has other CPUs than this thread's number, if it has registered before. */
-intptr_t registration_none(void)
+void registration_drop(void)
 {
     if (registration.cpu_id != (uint32_t)-1)
         registration_end(&registration);
-    return registration_own();
 }
 
 static int registration_libc_cpu(void)

@@ -14,10 +14,11 @@
 /* Stores where the threads' areas lie, and why there (static); false: this thread has none. */
 bool registration_find(intptr_t *offset, const char **why);
 
-/* Of the library's own area. */
+/* Of the library's own area.  In locked mode it stays as it is: cpu_id -1. */
 intptr_t registration_own(void);
-/* Of the library's own area in locked mode, where no thread has it registered: its cpu_id is -1. */
-intptr_t registration_none(void);
+
+/* This thread's own registration ends, if it has one: a machine that is simulated from now on has other CPUs. */
+void registration_drop(void);
 
 /* Registers the library's own area for this thread, once, if it is what threads use; the kernel's answer, or 0. */
 long registration_add(void);
