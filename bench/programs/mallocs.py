@@ -44,12 +44,12 @@ class Malloc:
             return os.confstr("CS_GNU_LIBC_VERSION")
         path = os.path.realpath(self.preload)
         if self.name == "stook":
-            return said("git", "-C", str(SOURCE), "describe", "--always", "--dirty") or path
+            return said("git", "-C", str(SOURCE), "describe", "--always", "--dirty") or os.path.basename(path)
         crate = re.search(rf"^{self.name} = .*# (.*)", (SOURCE / "bench/peers/Cargo.toml").read_text(encoding="utf-8"), re.M)
         if crate:
             return crate[1]
         package = said("dpkg-query", "-S", path).split(": ")[0]
-        return (package and said("dpkg-query", "-W", "-f", "${Package} ${Version}", package)) or path
+        return (package and said("dpkg-query", "-W", "-f", "${Package} ${Version}", package)) or os.path.basename(path)
 
 
 def subtract(path, figures):
