@@ -169,8 +169,10 @@ deps:
 install:
 	@scripts/deps.sh build
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >/dev/null
-	@cmake --build --preset release -j $(JOBS)
+	@cmake --build --preset release -j $(JOBS) --target stook-installed
 	@DESTDIR="$(DESTDIR)" cmake --install build
+	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || \
+	    echo "ldconfig needs root: until it has run, programs need LD_LIBRARY_PATH=$(PREFIX)/lib"
 
 format:
 	@scripts/deps.sh format

@@ -25,6 +25,20 @@ read -ra flags < <(pkg-config --cflags stook)
     "$lib/libstook.a" -pthread
 "$work/static" | grep -q '^point ' || fail "the static program reports no cache"
 
+# A program that knows of no Stook has its malloc, also with link-time optimisation, where malloc is no symbol yet.
+plain=$STOOK_SOURCE_DIR/packaging/consumers/cmake/plain.c
+read -ra flags < <(pkg-config --cflags --libs stook-malloc)
+for compiler in "$CC" clang clang-16; do
+    command -v "$compiler" >/dev/null || continue
+    for lto in -fno-lto -flto; do
+        "$compiler" -O2 $lto -o "$work/plain" "$plain" "${flags[@]}" || fail "$compiler $lto"
+        readelf -d "$work/plain" | grep -q 'NEEDED.*\[libstook-malloc\.so\.0\]' || fail "$compiler $lto leaves it out"
+        "$compiler" -O2 $lto -o "$work/plain" "$plain" "${flags[@]/#-lstook-malloc/-l:libstook-malloc.a}" -pthread ||
+            fail "$compiler $lto, static"
+        STOOK_REPORT=1 "$work/plain" 2>&1 | grep -q '^mode ' || fail "$compiler $lto leaves the archive out"
+    done
+done
+
 # liburcu's own .pc files are the system's.
 if [ -e "$lib/libstook-urcu.so" ]; then
     system=$(env -u PKG_CONFIG_SYSROOT_DIR -u PKG_CONFIG_LIBDIR \
