@@ -142,7 +142,7 @@ if core:
             ends[done.returncode] += 1
     assert ends[1] > 0, ends
 
-assert "no address" in stook("whatis", "1", "x", status=2) and "process number" in stook("walk", "1", status=2)
+assert "no address" in stook("whatis", "1", "x", status=2) and "a process and a cache are needed" in stook("walk", "1", status=2)
 assert "--core" in stook("caches", "--exe", "/bin/true", "1", status=2)
 assert "no core file" in stook("caches", "--core", "/bin/true", status=1)
 
