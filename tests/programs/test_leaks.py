@@ -94,7 +94,7 @@ assert held == ["reachable"], report
 
 # The text names the same.
 text = run(["--leaks"]).stderr
-assert re.match(r"stook [\d.]+: process \d+ \(prog_leaks\), resident .*\nsearched at its end\n +objects +bytes\n"
+assert re.match(r"stook [\d.]+: process \d+ \(prog_leaks\), RSS .*\nsearched at its end\n +objects +bytes\n"
                 r"lost +7 +\d+  nothing points to them\nlost behind +2 ", text), text
 assert re.search(r"^lost: 3 objects, 144 bytes of cache points, such as 0x\w+\n  allocated in lose_point at ", text, re.M), text
 assert "reachable:" not in text and "\npossible: 1 object, " in text, text

@@ -25,11 +25,12 @@ const parts = c => c.match(/[\\d.]+/g).map(Number);
 const light = c => 0.2126 * channel(parts(c)[0]) + 0.7152 * channel(parts(c)[1]) + 0.0722 * channel(parts(c)[2]);
 const ratio = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
 const behind = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (parts(c)[3] !== 0) return c; } return 'rgb(255,255,255)'; };
-const root = document.documentElement, found = {texts: 0, bars: 0, bad: []};
+const root = document.documentElement, found = {texts: 0, bars: 0, drawn: {}, bad: []};
 for (const e of document.querySelectorAll('body *')) {
     const style = getComputedStyle(e), own = [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
     if (e instanceof SVGRectElement) {
         found.bars++;
+        found.drawn[style.fill] = (found.drawn[style.fill] || 0) + e.getBoundingClientRect().width;
         if (e.getBoundingClientRect().width > 0 && ratio(style.fill, behind(e)) < 3) found.bad.push(['bar', style.fill, behind(e)]);
     } else if (e instanceof SVGTextElement) {
         found.texts++;
@@ -76,5 +77,6 @@ for width in (360, 768, 1280):
         found = json.loads(said[1].replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
         assert found["width"] == width and found["dark"] == dark, found
         assert found["wide"] <= 0 and found["bad"] == [] and found["heads"] and found["pictures"], found
+        assert found["drawn"]["rgb(47, 110, 168)"] > 50 and found["drawn"]["rgb(47, 144, 104)"] > 50, found  # in use, cached
         assert found["texts"] > 50 and found["bars"] > 10, found
         print(width, "dark" if dark else "light", found["texts"], "texts", found["bars"], "bars")
