@@ -194,29 +194,25 @@ static void show_groups_table(struct writer *w)
     show_groups_below(w, STOOK_NO_GROUP);
 }
 
-struct show_first {
-    unsigned number;
-    uint64_t peak;
-};
+_Static_assert(STOOK_CACHES_MAX <= PAGE_SIZE, "a peak has room for a cache's number");
 
-/* Puts a cache among those that peaked highest; how many there are then. */
-static unsigned show_insert(struct show_first first[SHOW_FIRST], unsigned n, unsigned number,
-                            uint64_t peak)
+/* Puts a cache, by its peak with its number, among those that peaked highest; how many there are then. */
+static unsigned show_insert(uint64_t first[SHOW_FIRST], unsigned n, uint64_t peak)
 {
     unsigned at = n < SHOW_FIRST ? n++ : SHOW_FIRST;
 
-    for (; at > 0 && first[at - 1].peak < peak; at--)
+    for (; at > 0 && first[at - 1] < peak; at--)
         if (at < SHOW_FIRST)
             first[at] = first[at - 1];
     if (at < SHOW_FIRST)
-        first[at] = (struct show_first){number, peak};
+        first[at] = peak;
     return n;
 }
 
 /* The rows of caches: all in the order of their making, or those of the program's own by their peaks. */
 static void show_caches(struct writer *w, int width, bool all)
 {
-    struct show_first first[SHOW_FIRST];
+    uint64_t first[SHOW_FIRST];
     struct stats_cache row, own = {.name = "(library)"};
     unsigned n = 0, more = 0;
 
@@ -229,10 +225,10 @@ static void show_caches(struct writer *w, int width, bool all)
         else if (row.internal)
             stats_add(&own, &row);
         else if (row.peak > 0 || row.resident > 0)
-            n = show_insert(first, n, i, row.peak);
+            n = show_insert(first, n, row.peak | i);
     }
     for (unsigned i = 0; i < n; i++)
-        if (stats_read_cache(first[i].number, &row))
+        if (stats_read_cache(first[i] % PAGE_SIZE, &row))
             show_row(w, &row, width);
     if (all)
         return;
