@@ -12,7 +12,7 @@ import tempfile
 
 STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
 PROGRAM = os.path.join(os.environ["STOOK_TEST_DIR"], "prog_seen")
-MESSAGE = "stook: standard output cannot be written\n"
+MESSAGE = "standard output cannot be written\n"
 
 target = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 assert target.stdout.readline() == "ready\n"

@@ -28,7 +28,7 @@ enum {
 };
 
 struct leaks_options {
-    bool json, all, stop;
+    bool json, all, stop, fail;
     double wait;
     const char *pid;
 };
@@ -217,6 +217,8 @@ static void leaks_text(struct writer *w, const struct leaks_report *report)
     if (report->groups > 0 && !any)
         writer_print(w, "\nThe process counts no call sites: start it with STOOK_TAGS=1, or with "
                         "STOOK_DEBUG=U for stacks and times\n");
+    if (report->groups > 0 && !report->ended)
+        look_next(w, report->heap, "whatis", " ADDRESS");
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------- */
@@ -360,17 +362,17 @@ static int leaks_parse(int argc, char **argv, struct leaks_options *options)
         {"all", OPTION_FLAG, &options->all, .letter = 'a'},
         {"stop", OPTION_FLAG, &options->stop, .letter = 's'},
         {"wait", OPTION_SECONDS, &options->wait, 0, 86400000, .letter = 'w'},
+        {"fail", OPTION_FLAG, .to = &options->fail},
+        LOOK_CORE_ROWS,
     };
     int status;
 
     *options = (struct leaks_options){.wait = 1};
-    if ((status = look_take_core(&argc, argv)) != STATUS_OK ||
-        (status = option_take("leaks", rows, argc, argv)) != STATUS_OK)
+    if ((status = option_take("leaks", rows, argc, argv)) != STATUS_OK)
         return status;
-    if (argc - optind != 1)
-        return complain(STATUS_USAGE, "leaks takes a process number");
-    options->pid = argv[optind];
-    return STATUS_OK;
+    options->pid = look_whom(argc, argv);
+    return options->pid && optind == argc ? STATUS_OK
+                                          : complain(STATUS_USAGE, "a process is needed");
 }
 
 static void leaks_show(struct leaks_report *report, struct writer *w)
@@ -408,6 +410,7 @@ static int leaks_run(int argc, char **argv)
     if (leaks_find(&report, &error)) {
         output_writer(&w);
         leaks_show(&report, &w);
+        status = options.fail && leaks_lost(&report.leaks) > 0 ? STATUS_LEAKS : STATUS_OK;
     } else {
         status = complain(STATUS_FAILED, "%s", error.text);
     }
@@ -448,22 +451,26 @@ enum leaks_end leaks_at_end(const struct run_leaks *options, int pid, const stru
 }
 
 static const char leaks_help[] =
-    "usage: stook leaks [--stop] [--wait SECONDS] [--all] [--json] {PID | --core FILE [--exe FILE]}\n"
+    "usage: stook leaks [--stop] [--wait SECONDS] [--all] [--fail] [--json] {PID | --core FILE [--exe FILE]}\n"
     "\n"
     "Lists the objects that are in use and that nothing points to, by cache and call site.  All memory of the process\n"
     "is searched for pointers, and the registers, where they can be seen.  The process is not stopped: it is searched\n"
     "until some searches in a row take nothing away, 40 times at most.  An object is lost that all of them found lost, if\n"
     "it did not change in between.\n"
     "\n"
-    "  --stop   stop the process for one search, by ptrace\n"
-    "  --wait   this long between the first two searches, a quarter of it between others; default 1\n"
-    "  --all    what can be reached, too\n"
-    "  --json   as one JSON object; docs/look-inside.md has its keys\n"
-    "  --core   of a process that has ended: its core file, and where its program lies now\n"
-    "\n"
+    "  --stop       stop the process for one search, by ptrace\n"
+    "  --wait SECONDS  this long between the first two searches, a quarter of it between others; default 1\n"
+    "  --all        what can be reached, too\n"
+    "  --fail       exit status 23 if something is lost, for tests\n"
+    "  --json       as one JSON object; docs/look-inside.md has its keys\n" HELP_CORE "\n"
     "`stook run --leaks` searches a program when it ends.\n"
-    "Call sites are known where the process counts them (STOOK_TAGS=1, stook run --profile), whole stacks and times with\n"
-    "STOOK_DEBUG=U.  Exit status: 0, whether something is lost or not.\n";
+    "Call sites are known where the process counts them (STOOK_TAGS=1), whole stacks and times with STOOK_DEBUG=U.\n"
+    "\n"
+    "exit status: 0, whether something is lost or not; 23 with --fail, if something is lost;\n"
+    "             1 the process cannot be searched, or the output cannot be written; 2 usage\n"
+    "\n"
+    "example:\n"
+    "  stook leaks --stop --fail redis-server\n";
 
 const struct command command_leaks = {"leaks", "objects of a process that nothing points to",
                                       leaks_help, leaks_run};

@@ -110,7 +110,7 @@ void look_names_find(struct look_names *names)
     watch_end();
 }
 
-static const struct profile_site *names_site(const struct look_names *names, uint64_t address)
+const struct profile_site *look_name_place(const struct look_names *names, uint64_t address)
 {
     struct profile_site key = {.address = address};
 
@@ -122,7 +122,7 @@ static const struct profile_site *names_site(const struct look_names *names, uin
 
 const char *look_name_function(const struct look_names *names, uint64_t address)
 {
-    const struct profile_site *site = names_site(names, address);
+    const struct profile_site *site = look_name_place(names, address);
 
     return site && site->nr_frames > 0 && site->frames[0].function ? site->frames[0].function : "";
 }
@@ -144,7 +144,7 @@ static bool names_read_site(const struct look_names *names, uint64_t address, st
 
 const char *look_name(const struct look_names *names, uint64_t address, char *text, size_t size)
 {
-    const struct profile_site *site = names_site(names, address);
+    const struct profile_site *site = look_name_place(names, address);
     const struct profile_frame *frame = site && site->nr_frames > 0 ? &site->frames[0] : NULL;
     uint64_t at = address;
     struct heap_site own = {0};
@@ -216,7 +216,7 @@ void look_json_place(struct writer *w, const struct look_names *names,
     }
     writer_print(w, "\"stack\": [");
     for (unsigned i = 0; place->known && i < site->depth; i++) {
-        const struct profile_site *found = names_site(names, site->frames[i]);
+        const struct profile_site *found = look_name_place(names, site->frames[i]);
         const struct profile_frame *frame = found && found->nr_frames ? &found->frames[0] : NULL;
         writer_print(w, i ? ", {" : "{");
         writer_key(w, "address", site->frames[i], ", ");
