@@ -6,6 +6,7 @@
 
 #include "stook/command.h"
 #include "stook/look/look_show.h"
+#include "stook/look/why.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,9 @@ static const struct {
     [HEAP_PAGE_COLD] = {"free, with the kernel", "#f1f4f6"},
     [HEAP_PAGE_WARM] = {"free, warm", "#f3c46b"},
     [HEAP_PAGE_EMPTY] = {"empty slab", "#d9c9ee"},
-    [HEAP_PAGE_PARTIAL] = {"partial slab", "#7fb2dd"},
+    [HEAP_PAGE_SPARSE] = {"slab at most a quarter full", "#e2733d"},
+    [HEAP_PAGE_HALF] = {"slab at most half full", "#9cc5e6"},
+    [HEAP_PAGE_PARTIAL] = {"fuller slab", "#5f97c8"},
     [HEAP_PAGE_FULL] = {"full slab", "#2f6ea8"},
     [HEAP_PAGE_LARGE] = {"large object", "#4f9d69"},
     [HEAP_PAGE_OTHER] = {"free, kept by a CPU", "#c99a3f"},
@@ -31,6 +34,7 @@ static const char html_style[] =
     "body{font:14px/1.45 'DejaVu Sans',Verdana,Arial,sans-serif;color:#22303c;margin:2em auto;"
     "max-width:1100px;padding:0 1em;background:#fff}\n"
     "h1{font-size:22px;margin:0}h2{font-size:16px;margin:2em 0 .5em}p{margin:.3em 0}\n"
+    ".why{white-space:pre-wrap}.why::first-line{font:bold 16px 'DejaVu Sans',Verdana,Arial,sans-serif}\n"
     ".soft{color:#5a6772}.tiles{display:flex;gap:12px;margin:1em 0}\n"
     ".tile{flex:1;border:1px solid #dfe5ea;border-radius:6px;padding:.6em .8em}\n"
     ".tile b{display:block;font-size:20px}\n"
@@ -200,17 +204,21 @@ static bool html_is_free(uint8_t page)
     return page == HEAP_PAGE_COLD || page == HEAP_PAGE_WARM;
 }
 
-/* Many free pages, and no long run of them: at least a quarter of the block, and no run of half of that. */
+/* Many free pages, and no long run of them: at least a quarter of the block, and no run of half of that.  Or as many pages
+ * of slabs that are at most half full. */
 static bool html_is_fragmented(const uint8_t page[HEAP_BLOCK_PAGES], unsigned *used)
 {
-    unsigned run = 0, longest = 0, clear = 0;
+    unsigned run = 0, longest = 0, clear = 0, hollow = 0;
 
     for (unsigned i = 0; i < HEAP_BLOCK_PAGES; i++) {
         run = html_is_free(page[i]) ? run + 1 : 0;
         clear += html_is_free(page[i]);
         longest = run > longest ? run : longest;
+        hollow += page[i] == HEAP_PAGE_SPARSE || page[i] == HEAP_PAGE_HALF;
     }
     *used = HEAP_BLOCK_PAGES - clear;
+    if (hollow >= HEAP_BLOCK_PAGES / 4)
+        return true;
     return clear >= HEAP_BLOCK_PAGES / 4 && clear < HEAP_BLOCK_PAGES && longest < clear / 2;
 }
 
@@ -263,8 +271,8 @@ static void html_blocks(struct heap *heap, FILE *to)
         to,
         "<h2>Blocks</h2>\n<p class=\"soft\">%zu blocks of 2 MiB, each of 512 pages; %zu of "
         "them are fragmented: at least a quarter of their pages are free, without a run of half "
-        "of those.</p>\n<p>",
-        map.blocks, map.broken);
+        "of those, or lie in slabs at most half full.  Free objects in slabs: %s.</p>\n<p>",
+        map.blocks, map.broken, report_bytes(heap->total.bytes.cached, text));
     for (unsigned kind = 0; kind < HEAP_PAGES; kind++)
         if (map.pages[kind] > 0)
             fprintf(to,
@@ -284,6 +292,7 @@ static void html_blocks(struct heap *heap, FILE *to)
 void report_html(struct heap *heap, FILE *to)
 {
     html_head(heap, to);
+    why_html(heap, to);
     html_caches(heap, to);
     html_blocks(heap, to);
     report_flame(heap, to);
