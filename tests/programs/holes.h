@@ -45,10 +45,12 @@ static void holes_give(const char *path, void (*give)(void *object))
     close(fd);
 }
 
-/* In a fork: gives the objects of the file `from` back; writes how many bytes the kernel had back for them to `to`. */
+/* In a fork: gives the objects of the file `from` back; writes how many bytes the kernel had back for them to `to`.  Where
+ * there is no such file: for trimming alone. */
 static void holes_measure(const char *from, const char *to, void (*give)(void *object),
                           void (*trim)(void))
 {
+    int some = access(from, R_OK) == 0;
     pid_t child = fork();
     char text[32];
     long before;
@@ -58,7 +60,8 @@ static void holes_measure(const char *from, const char *to, void (*give)(void *o
         waitpid(child, NULL, 0);
         return;
     }
-    trim();
+    if (some)
+        trim();
     before = holes_anonymous();
     holes_give(from, give);
     trim();

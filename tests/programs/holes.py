@@ -68,6 +68,8 @@ def try_shape(shape, seed=None, within=0.05):
         assert said in first and keeps >= 90, (seed, first)
         assert (name != "CACHE") or said.startswith("malloc-"), (seed, first)
         adds_up(seen, process.pid)
+        trimmed = measured(lambda: do(process, f"/no/such/file {TO}"))
+        assert abs(seen["come_back"]["trim"] - trimmed) <= within * trimmed + (256 << 10), (seed, seen["come_back"], trimmed)
         came = measured(lambda: do(process, f"{FROM} {TO}"))
         predicted = seen["come_back"]["objects"]
         print(f"  {first}\n  predicted {predicted}, came back {came}: {predicted / came - 1:+.1%}", flush=True)

@@ -22,9 +22,9 @@ static const struct {
     [HEAP_PAGE_COLD] = {"free, with the kernel", "#f1f4f6"},
     [HEAP_PAGE_WARM] = {"free, warm", "#f3c46b"},
     [HEAP_PAGE_EMPTY] = {"empty slab", "#d9c9ee"},
-    [HEAP_PAGE_SPARSE] = {"slab at most a quarter full", "#e2733d"},
-    [HEAP_PAGE_HALF] = {"slab at most half full", "#9cc5e6"},
-    [HEAP_PAGE_PARTIAL] = {"fuller slab", "#5f97c8"},
+    [HEAP_PAGE_SPARSE] = {"sparse slab", "#e2733d"},
+    [HEAP_PAGE_HALF] = {"half empty slab", "#9cc5e6"},
+    [HEAP_PAGE_PARTIAL] = {"partial slab", "#5f97c8"},
     [HEAP_PAGE_FULL] = {"full slab", "#2f6ea8"},
     [HEAP_PAGE_LARGE] = {"large object", "#4f9d69"},
     [HEAP_PAGE_OTHER] = {"free, kept by a CPU", "#c99a3f"},
@@ -34,7 +34,6 @@ static const char html_style[] =
     "body{font:14px/1.45 'DejaVu Sans',Verdana,Arial,sans-serif;color:#22303c;margin:2em auto;"
     "max-width:1100px;padding:0 1em;background:#fff}\n"
     "h1{font-size:22px;margin:0}h2{font-size:16px;margin:2em 0 .5em}p{margin:.3em 0}\n"
-    ".why{white-space:pre-wrap}.why::first-line{font:bold 16px 'DejaVu Sans',Verdana,Arial,sans-serif}\n"
     ".soft{color:#5a6772}.tiles{display:flex;gap:12px;margin:1em 0}\n"
     ".tile{flex:1;border:1px solid #dfe5ea;border-radius:6px;padding:.6em .8em}\n"
     ".tile b{display:block;font-size:20px}\n"
@@ -45,8 +44,7 @@ static const char html_style[] =
     "vertical-align:-1px;border:1px solid #c9d2d9}\n"
     ".blocks{display:flex;flex-wrap:wrap;gap:8px 8px}.block{width:194px;font-size:11px;"
     "color:#5a6772}\n"
-    ".block svg{display:block;border:1px solid #c9d2d9}.block.frag svg{border-color:#d9534f;"
-    "box-shadow:0 0 0 1px #d9534f}.frag b{color:#d9534f;font-weight:normal}\n"
+    "pre{overflow:auto}.block svg{display:block;border:1px solid #c9d2d9}\n"
     "svg text{font-family:'DejaVu Sans',Verdana,Arial,sans-serif;font-size:11px;fill:#22303c}\n";
 
 void report_text(FILE *to, const char *text)
@@ -195,50 +193,26 @@ static void html_caches(const struct heap *heap, FILE *to)
 
 struct html_map {
     FILE *to; /* NULL: they are counted */
-    size_t blocks, broken;
+    size_t blocks;
     uint64_t pages[HEAP_PAGES];
 };
-
-static bool html_is_free(uint8_t page)
-{
-    return page == HEAP_PAGE_COLD || page == HEAP_PAGE_WARM;
-}
-
-/* Many free pages, and no long run of them: at least a quarter of the block, and no run of half of that.  Or as many pages
- * of slabs that are at most half full. */
-static bool html_is_fragmented(const uint8_t page[HEAP_BLOCK_PAGES], unsigned *used)
-{
-    unsigned run = 0, longest = 0, clear = 0, hollow = 0;
-
-    for (unsigned i = 0; i < HEAP_BLOCK_PAGES; i++) {
-        run = html_is_free(page[i]) ? run + 1 : 0;
-        clear += html_is_free(page[i]);
-        longest = run > longest ? run : longest;
-        hollow += page[i] == HEAP_PAGE_SPARSE || page[i] == HEAP_PAGE_HALF;
-    }
-    *used = HEAP_BLOCK_PAGES - clear;
-    if (hollow >= HEAP_BLOCK_PAGES / 4)
-        return true;
-    return clear >= HEAP_BLOCK_PAGES / 4 && clear < HEAP_BLOCK_PAGES && longest < clear / 2;
-}
 
 /* 64 pages a row, 3 by 5 pixels each; pages of one kind that follow each other are one stroke. */
 static void html_block(uint64_t address, const uint8_t page[HEAP_BLOCK_PAGES], void *arg)
 {
     struct html_map *map = arg;
-    unsigned used;
-    bool broken = html_is_fragmented(page, &used);
+    unsigned used = 0;
 
     map->blocks++;
-    map->broken += broken;
-    for (unsigned i = 0; i < HEAP_BLOCK_PAGES; i++)
+    for (unsigned i = 0; i < HEAP_BLOCK_PAGES; i++) {
         map->pages[page[i]]++;
+        used += page[i] != HEAP_PAGE_COLD && page[i] != HEAP_PAGE_WARM;
+    }
     if (!map->to || map->blocks > HTML_BLOCKS)
         return;
-    fprintf(map->to,
-            "<div class=\"block%s\"><svg width=\"192\" height=\"40\" viewBox=\"0 0 64 8\" "
-            "preserveAspectRatio=\"none\" shape-rendering=\"crispEdges\">",
-            broken ? " frag" : "");
+    fputs("<div class=\"block\"><svg width=\"192\" height=\"40\" viewBox=\"0 0 64 8\" "
+          "preserveAspectRatio=\"none\" shape-rendering=\"crispEdges\">",
+          map->to);
     for (unsigned kind = 0; kind < HEAP_PAGES; kind++) {
         bool any = false;
         for (unsigned i = 0; i < HEAP_BLOCK_PAGES;) {
@@ -257,8 +231,7 @@ static void html_block(uint64_t address, const uint8_t page[HEAP_BLOCK_PAGES], v
         if (any)
             fprintf(map->to, "\" fill=\"%s\"/>", html_pages[kind].fill);
     }
-    fprintf(map->to, "</svg>%lx, %u%% taken%s</div>\n", address, used * 100 / HEAP_BLOCK_PAGES,
-            broken ? " <b>fragmented</b>" : "");
+    fprintf(map->to, "</svg>%lx, %u%% taken</div>\n", address, used * 100 / HEAP_BLOCK_PAGES);
 }
 
 static void html_blocks(struct heap *heap, FILE *to)
@@ -269,10 +242,10 @@ static void html_blocks(struct heap *heap, FILE *to)
     heap_each_block(heap, html_block, &map);
     fprintf(
         to,
-        "<h2>Blocks</h2>\n<p class=\"soft\">%zu blocks of 2 MiB, each of 512 pages; %zu of "
-        "them are fragmented: at least a quarter of their pages are free, without a run of half "
-        "of those, or lie in slabs at most half full.  Free objects in slabs: %s.</p>\n<p>",
-        map.blocks, map.broken, report_bytes(heap->total.bytes.cached, text));
+        "<h2>Blocks</h2>\n<p class=\"soft\">%zu blocks of 2 MiB, each of 512 pages, by what "
+        "they are and how full their slabs are: at most a quarter (sparse), half, or more.  %s are "
+        "free objects in slabs.</p>\n<p>",
+        map.blocks, report_bytes(heap->total.bytes.cached, text));
     for (unsigned kind = 0; kind < HEAP_PAGES; kind++)
         if (map.pages[kind] > 0)
             fprintf(to,

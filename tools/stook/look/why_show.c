@@ -261,7 +261,7 @@ void why_json(const struct why *why, struct writer *w)
 
 void why_html(struct heap *heap, FILE *to)
 {
-    char *text = NULL;
+    char *text = NULL, *rest;
     size_t size;
     FILE *memory = target_need(open_memstream(&text, &size));
     struct writer w;
@@ -272,9 +272,14 @@ void why_html(struct heap *heap, FILE *to)
     why_text(&why, &w);
     (void)writer_finish(&w);
     fclose(memory);
-    fputs("<h2>Why it is so large</h2>\n<pre class=\"why\">", to);
-    report_text(to, text);
-    fputs("</pre>\n", to);
+    rest = text;
+    fputs("<h2>Why it is so large</h2>\n<p><b>", to);
+    report_text(to, strsep(&rest, "\n"));
+    fputs("</b></p>\n<details><summary>what is resident, and what would come back</summary>\n<pre>",
+          to);
+    for (const char *line; (line = strsep(&rest, "\n")) != NULL; fputc('\n', to))
+        report_text(to, line);
+    fputs("</pre></details>\n", to);
     free(text);
     why_free(&why);
 }
