@@ -30,7 +30,7 @@ stook("report", "--html", page, process.pid)
 with open(page, encoding="utf-8") as file:
     html = file.read()
 assert text.startswith(seen["verdict"] + "\nstook ") and html_module.escape(seen["verdict"], quote=False) in html, (text, seen["verdict"])
-assert "No call site is known of these objects: start the process with STOOK_TAGS=1" in text, text
+assert "No call site is known: start the process with STOOK_TAGS=1" in text, text
 assert re.search(r"[\d.]+ [KM]iB are free objects in slabs", html) and ">sparse slab " in html and "fragmented" not in html
 resident = text.split("\nresident\n")[1].split("\n\n")[0]
 assert re.search(r"^ +[\d.]+[KMG]?  free objects of sparse slabs$", resident, re.M) and "in all" in resident, resident

@@ -93,9 +93,13 @@ def try_program(name, running):
         wait_for(lambda: pathlib.Path(TO).read_text(encoding="ascii")[-1], IndexError)
 
     with running as pid:
-        seen, first = look(pid)
-        adds_up(seen, pid)
-        came = measured(ask)
+        for attempt in range(3):  # the program may free one of the objects meanwhile
+            seen, first = look(pid)
+            adds_up(seen, pid)
+            with contextlib.suppress(IndexError):
+                came = measured(ask)
+                break
+            assert attempt < 2, (name, "no answer")
         predicted = seen["come_back"]["objects"]
         print(f"  {name}: {first}\n  predicted {predicted}, came back {came}: {predicted / came - 1:+.1%}", flush=True)
         assert came > 4 << 20 and abs(predicted - came) <= 0.1 * came, (name, predicted, came)
@@ -104,7 +108,8 @@ def try_program(name, running):
 for shape in SHAPES:
     try_shape(shape)
 
-os.environ.update(LD_PRELOAD=os.path.join(TESTS, "plug_holes.so"), HOLES_FROM=FROM, HOLES_TO=TO)
+os.environ.update(LD_PRELOAD=os.path.join(TESTS, "plug_holes.so"), HOLES_FROM=FROM, HOLES_TO=TO,
+                  STOOK_ON_CORRUPTION="continue")
 os.chmod(WORK, 0o777)
 for path in (FROM, TO):
     with open(path, "w", encoding="ascii"):

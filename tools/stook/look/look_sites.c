@@ -75,26 +75,19 @@ void look_seconds(struct writer *w, uint64_t ns)
 
 void look_show_age(struct writer *w, const struct heap *heap, const struct look_site *site)
 {
-    uint64_t now = heap->target->time;
+    bool live = heap->target->live;
+    uint64_t now = heap->target->time, first = live ? now - site->last : site->first,
+             last = live ? now - site->first : site->last;
 
     if (site->first == 0)
         return;
     writer_print(w, "  allocated ");
-    if (!heap->target->live) {
-        look_seconds(w, site->first);
-        if (site->last != site->first) {
-            writer_print(w, " to ");
-            look_seconds(w, site->last);
-        }
-        writer_print(w, " after the machine's start\n");
-        return;
-    }
-    look_seconds(w, now > site->last ? now - site->last : 0);
-    if (site->last != site->first) {
+    look_seconds(w, live && now < site->last ? 0 : first);
+    if (first != last) {
         writer_print(w, " to ");
-        look_seconds(w, now > site->first ? now - site->first : 0);
+        look_seconds(w, live && now < site->first ? 0 : last);
     }
-    writer_print(w, " ago\n");
+    writer_print(w, live ? " ago\n" : " after the machine's start\n");
 }
 
 void look_json_site(struct writer *w, const struct look_sites *sites, const struct look_site *site,

@@ -22,19 +22,10 @@ enum {
 
 /* ---- which objects keep the sparse slabs ------------------------------------------------------ */
 
-/* Whether objects of the slab have a group, a tag or a track. */
-static bool why_has_columns(const struct heap_cache *cache)
-{
-    bool has = false;
-
-    for (unsigned i = 0; i < 2 * HEAP_COLUMNS; i++)
-        has |= cache->column[i / HEAP_COLUMNS][i % HEAP_COLUMNS].element > 0;
-    return has;
-}
-
-void why_each_object(struct why *why, size_t step, bool known,
-                     void (*fn)(struct why *why, const struct heap_slab *slab, uint32_t index,
-                                uint64_t share))
+/* Calls fn for each object in use of each step-th sparse slab, with its share of the bytes. */
+static void why_each_object(struct why *why, size_t step,
+                            void (*fn)(struct why *why, const struct heap_slab *slab,
+                                       uint32_t index, uint64_t share))
 {
     const struct heap *heap = why->heap;
     uint8_t *state = target_need(malloc(HEAP_OBJECTS));
@@ -45,8 +36,7 @@ void why_each_object(struct why *why, size_t step, bool known,
         const struct holes_slab *is = &why->holes.slab[i];
         const struct heap_cache *cache = heap_cache_at(heap, slab->cache);
         uint64_t live = 0;
-        if (!cache || cache->internal || !holes_is_sparse(slab, is) ||
-            (known && !why_has_columns(cache)) || n++ % step != 0 ||
+        if (!cache || cache->internal || !holes_is_sparse(slab, is) || n++ % step != 0 ||
             !heap_states(why->heap, slab, state))
             continue;
         for (uint32_t j = 0; j < slab->objects; j++)
@@ -127,7 +117,7 @@ static void why_find_sites(struct why *why)
     look_sites_begin(&why->sites, why->heap);
     why->group = target_need(calloc(why->heap->groups + 1, sizeof(*why->group)));
     why->samples = target_need(calloc(why->heap->caches + 1, sizeof(*why->samples)));
-    why_each_object(why, step, true, why_count);
+    why_each_object(why, step, why_count);
     for (size_t i = 0; i < why->sites.sites; i++) {
         why->sites.site[i]->objects *= step;
         exact |= why->sites.site[i]->kind == WHY_EXACT;
@@ -334,7 +324,7 @@ static int why_run(int argc, char **argv)
         return status;
     why_find(&why, heap);
     if (objects) {
-        why_each_object(&why, 1, false, why_address);
+        why_each_object(&why, 1, why_address);
     } else {
         output_writer(&w);
         if (json)

@@ -34,11 +34,6 @@ struct why {
 
 void why_find(struct why *why, struct heap *heap);
 void why_free(struct why *why);
-/* Calls fn for each object in use of each step-th sparse slab, with its share of the bytes. */
-void why_each_object(struct why *why, size_t step, bool known,
-                     void (*fn)(struct why *why, const struct heap_slab *slab, uint32_t index,
-                                uint64_t share));
-
 /* By part: a key of JSON, and words. */
 extern const struct why_part {
     const char *key, *name;

@@ -75,6 +75,8 @@ static void show_parts(const struct why *why, struct writer *w)
         show_line(w, holes->part[i], why_parts[i].name);
         if (i > HOLES_TABLES)
             writer_print(w, " (%lu)", holes->mappings[i]);
+        else if (i == HOLES_WARM)
+            writer_print(w, " (the limit is now %lu KiB)", why->heap->arena.limit >> 10);
         writer_print(w, "%s\n", why_hint(holes, i, hint));
     }
     show_line(w, holes->resident,
@@ -139,36 +141,30 @@ static void show_caches(const struct why *why, struct writer *w)
 static void show_sites(const struct why *why, struct writer *w)
 {
     const struct look_sites *sites = &why->sites;
+    char name[HEAP_NAME];
 
-    for (size_t i = 0; i < sites->sites && i < SHOW_SITES && sites->site[i]->kind != WHY_UNKNOWN;
-         i++) {
+    writer_print(w, "\nsparse slabs are kept by\n");
+    for (size_t i = 0; i < sites->sites && i < SHOW_SITES; i++) {
         const struct look_site *site = sites->site[i];
-        writer_print(
-            w, i == 0 ? "\nsparse slabs by the place where their objects were allocated%s\n" : "",
-            site->kind == WHY_SAMPLED ? ", estimated from samples" : "");
         writer_size(w, site->bytes);
-        writer_print(w, "  kept by %lu objects of ", site->objects);
+        writer_print(w, "  %lu objects of ", site->objects);
         writer_cell(w, site->cache ? site->cache->name : "?", 0);
-        writer_print(w, "\n");
+        writer_print(w, site->kind == WHY_SAMPLED ? ", estimated from samples\n" : "\n");
         look_show_age(w, why->heap, site);
         look_show_place(w, sites->names, &site->place, "allocated");
     }
-    if (why->holes.sum->sparse.slabs > 0 &&
-        (sites->sites == 0 || sites->site[0]->kind == WHY_UNKNOWN))
+    for (size_t i = 0; i < why->heap->groups; i++)
+        if (why->group[i] > 0) {
+            writer_size(w, why->group[i]);
+            writer_print(w, "  objects that are charged to ");
+            writer_cell(w, look_group(why->heap, why->heap->group[i].number, name), 0);
+            writer_print(w, "\n");
+        }
+    if (sites->sites > 0 && sites->site[0]->kind == WHY_UNKNOWN)
         writer_print(
             w,
-            "\nNo call site is known of these objects: start the process with STOOK_TAGS=1 for all of them, with "
-            "STOOK_SAMPLE=512K for\nestimates at little cost, or with STOOK_DEBUG=U for stacks and ages.\n");
-    for (size_t i = 0, any = 0; i < why->heap->groups; i++) {
-        char name[HEAP_NAME];
-        if (why->group[i] == 0)
-            continue;
-        writer_print(w, any++ ? "" : "\nsparse slabs by the group that is charged\n");
-        writer_size(w, why->group[i]);
-        writer_print(w, "  ");
-        writer_cell(w, look_group(why->heap, why->heap->group[i].number, name), 0);
-        writer_print(w, "\n");
-    }
+            "No call site is known: start the process with STOOK_TAGS=1 for all of them, with "
+            "STOOK_SAMPLE=512K for estimates\nat little cost, or with STOOK_DEBUG=U for stacks and ages\n");
 }
 
 void why_text(const struct why *why, struct writer *w)
@@ -192,10 +188,9 @@ void why_text(const struct why *why, struct writer *w)
 
 /* ---- JSON ------------------------------------------------------------------------------------- */
 
-static void show_json_sum(struct writer *w, const char *name, const struct holes_sum *sum,
-                          const char *end)
+static void show_json_sum(struct writer *w, const struct holes_sum *sum, const char *end)
 {
-    writer_print(w, "\"%s\": {", name);
+    writer_print(w, "{");
     output_counts(w, "}", {"slabs", sum->slabs}, {"objects", sum->objects}, {"bytes", sum->bytes});
     writer_print(w, "%s", end);
 }
@@ -219,13 +214,9 @@ void why_json(const struct why *why, struct writer *w)
     output_word(w, "hint", holes->hint, ",\n \"come_back\": {");
     for (unsigned i = 0; i < WHY_ACTS; i++)
         writer_key(w, show_acts[i].key, why->act[i], i + 1 < WHY_ACTS ? ", " : "},\n \"fills\": [");
-    for (unsigned i = 0; i < HOLES_FILLS; i++) {
-        writer_print(w, i ? ", {" : "{");
-        output_counts(w, "}", {"slabs", holes->fill[i].slabs}, {"objects", holes->fill[i].objects},
-                      {"bytes", holes->fill[i].bytes});
-    }
-    writer_print(w, "],\n ");
-    show_json_sum(w, "sparse", &holes->sum->sparse, ",\n \"caches\": [");
+    for (unsigned i = 0; i < HOLES_FILLS; i++)
+        show_json_sum(w, &holes->fill[i], i + 1 < HOLES_FILLS ? ", " : "],\n \"sparse\": ");
+    show_json_sum(w, &holes->sum->sparse, ",\n \"caches\": [");
     for (size_t i = 0; i < heap->caches; i++) {
         const struct holes_cache *is = &holes->cache[i];
         if (is->all.slabs == 0)
@@ -233,8 +224,9 @@ void why_json(const struct why *why, struct writer *w)
         writer_print(w, "%s\n  {", comma);
         comma = ",";
         output_word(w, "name", heap->cache[i].name, ", ");
-        show_json_sum(w, "all", &is->all, ", ");
-        show_json_sum(w, "sparse", &is->sparse, ", ");
+        writer_print(w, "\"all\": ");
+        show_json_sum(w, &is->all, ", \"sparse\": ");
+        show_json_sum(w, &is->sparse, ", ");
         output_counts(w, "}", {"scattered_bytes", is->scattered}, {"split_bytes", is->split});
     }
     writer_print(w, "],\n \"sites\": [");
