@@ -13,6 +13,7 @@
 #   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
 #   make check-look       what stook top costs redis, PostgreSQL, a web server and an example (ten minutes)
 #   make check-leaks      what stook leaks names in real programs under load, beside a search at rest (minutes)
+#   make check-why        what stook why predicts of planted heaps and servers, beside what comes back (minutes)
 #   make check-yama       what stook says where Yama restricts ptrace, in an emulated machine (minutes)
 #   make check-rust       the Rust crates: lints, examples of the documentation, every way to build, cargo package
 #   make check-models     the per-CPU, slab, barn, group and rcu protocols, by model checkers (minutes)
@@ -35,7 +36,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-debug check-profiles check-errors check-look check-leaks check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist check-adapters clean
+.PHONY: build run check check-long check-aarch64 check-programs check-debug check-profiles check-errors check-look check-leaks check-why check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist check-adapters clean
 
 build:
 	@scripts/deps.sh build
@@ -111,6 +112,12 @@ check-leaks:
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_shared stook_malloc_shared
 	@scripts/check-leaks.py
+
+check-why:
+	@scripts/deps.sh build run check programs look
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_shared stook_malloc_shared programs.prog_holes programs.plug_holes test-launcher
+	@ctest --test-dir build -R '^programs\.why' -V
 
 check-yama:
 	@scripts/deps.sh build yama

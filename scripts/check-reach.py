@@ -22,7 +22,7 @@ OPENS = re.compile(r"(?<![\w.])(?:raw_)?(?:open|openat|fopen|freopen|creat)\((?!
 MAY = {
     "tools/export/http.c": {"kill(c->child": "a child of its own, which it has not waited for"},
     "tools/look/apart.c": {"kill(child": "the same", "fopen(path": "/proc/PID/stat"},
-    "tools/look/target_pid.c": {"openat(folder, name": "the kernel's files of a process", 'openat(pid_folder(target), "maps"': "the same",
+    "tools/look/target_pid.c": {"openat(folder, name": "the kernel's files of a process", 'openat(pid_folder(target), resident ? "smaps" : "maps"': "the same",
                                 "open(path, O_RDONLY | O_DIRECTORY": "/proc/PID", 'openat(own->folder, "pagemap"': "the kernel's"},
     "tools/look/stop.c": {"fopen(path": "/proc/PID/syscall", "PTRACE_CONT, thread->number": "a thread that it traces goes on"},
     "tools/stook/run_leaks.c": {"fopen(path": "/proc/PID/status", "PTRACE_CONT, thread,": "a thread that it traces goes on",

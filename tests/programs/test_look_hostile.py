@@ -15,7 +15,8 @@ STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
 PROGRAM = os.path.join(os.environ["STOOK_TEST_DIR"], "prog_hostile")
 MEMORY = 1 << 30
 COMMANDS = [["caches", "PID"], ["walk", "PID", "widgets"], ["whatis", "PID", "200000001000"], ["leaks", "--stop", "PID"],
-            ["stat", "PID"], ["caches", "--json", "PID"], ["report", "--html", "FILE", "PID"], ["walk", "--all", "PID", "widgets"]]
+            ["stat", "PID"], ["caches", "--json", "PID"], ["report", "--html", "FILE", "PID"], ["walk", "--all", "PID", "widgets"],
+            ["why", "PID"], ["why", "--objects", "PID"]]
 work = tempfile.TemporaryDirectory()
 damaged = 0
 

@@ -41,9 +41,10 @@ COMMANDS = {
     "whatis": [f"{PID} {address:#x}", f"--json {PID} {address}"],
     "walk": [f"{PID} widgets", f"--json {PID} widgets"],
     "leaks": [PID, f"--json {PID}"],
+    "why": [PID, f"--json {PID}", f"--objects {PID}"],
     "report": [f"--html /dev/stdout {PID}"],
     "export": [f"--listen 127.0.0.1:0 --pid {PID}"],
-    "help": ["", *"run info lab plan profile list caches stat top whatis walk leaks report export".split()],
+    "help": ["", *"run info lab plan profile list caches stat top whatis walk leaks why report export".split()],
 }
 overview = stook("help", stdout=subprocess.PIPE).stdout
 assert set(re.findall(r"^  (\w+) ", overview, re.M)) == set(COMMANDS), "a command is not tested here, or is gone"

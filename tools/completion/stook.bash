@@ -4,7 +4,7 @@ _stook()
 {
     local now=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     if ((COMP_CWORD == 1)) || { [ "$command" = help ] && ((COMP_CWORD == 2)); }; then
-        COMPREPLY=($(compgen -W "run list top caches stat leaks whatis walk profile report export info plan lab help --help --version" -- "$now"))
+        COMPREPLY=($(compgen -W "run list top caches stat leaks why whatis walk profile report export info plan lab help --help --version" -- "$now"))
         return
     fi
     case $command in
@@ -14,6 +14,7 @@ _stook()
     caches) options="--json -j --all -a --sort -s --core --exe --help" ;;
     stat) options="--core --exe --help" ;;
     leaks) options="--json -j --all -a --stop -s --wait -w --fail --core --exe --help" ;;
+    why) options="--json -j --objects -o --core --exe --help" ;;
     whatis) options="--json -j --core --exe --help" ;;
     walk) options="--json -j --free -f --all -a --core --exe --help" ;;
     profile) options="--by --top --json --pprof --collapsed --save --wrappers --signal --help" ;;
@@ -24,7 +25,7 @@ _stook()
     lab) options="--topology --queues --depth --batch --kept --pairing --completers --operations --capacity --size --align --order --design --seed --threads --json --refill --race --time --costs --cpus --designs --order-out --cores --slice --map --gap --help" ;;
     esac
     case "$command $before" in
-    "run --report-format" | "run --report-file" | "run --trace" | "caches --core" | "caches --exe" | "stat --core" | "stat --exe" | "leaks --core" | "leaks --exe" | "whatis --core" | "whatis --exe" | "walk --core" | "walk --exe" | "profile --pprof" | "profile --collapsed" | "profile --save" | "profile --wrappers" | "report --html" | "report --core" | "report --exe" | "plan --classes" | "lab --order-out")
+    "run --report-format" | "run --report-file" | "run --trace" | "caches --core" | "caches --exe" | "stat --core" | "stat --exe" | "leaks --core" | "leaks --exe" | "why --core" | "why --exe" | "whatis --core" | "whatis --exe" | "walk --core" | "walk --exe" | "profile --pprof" | "profile --collapsed" | "profile --save" | "profile --wrappers" | "report --html" | "report --core" | "report --exe" | "plan --classes" | "lab --order-out")
         COMPREPLY=($(compgen -f -- "$now"))
         return
         ;;
@@ -54,7 +55,7 @@ _stook()
         ;;
     esac
     case $command in
-    top|caches|stat|leaks|whatis|walk|report) options+=" $(stook list 2>/dev/null | awk '$1 ~ /^[0-9]+$/ { print $1, $2 }')" ;;
+    top|caches|stat|leaks|why|whatis|walk|report) options+=" $(stook list 2>/dev/null | awk '$1 ~ /^[0-9]+$/ { print $1, $2 }')" ;;
     esac
     case $now,$command in
     -*) COMPREPLY=($(compgen -W "$options" -- "$now")) ;;

@@ -189,6 +189,9 @@ uint64_t heap_stat_sum(const struct heap *heap, const struct heap_cache *cache, 
 const struct heap_slab *heap_slab_of(const struct heap *heap, const struct heap_cache *cache,
                                      const struct heap_slab *slab);
 
+/* The slab that an address of the window lies in, or NULL. */
+const struct heap_slab *heap_slab_at(const struct heap *heap, uint64_t address);
+
 static inline uint64_t heap_slab_base(const struct heap *heap, const struct heap_slab *slab)
 {
     return heap->base + ((uint64_t)slab->page << 12);
@@ -280,7 +283,9 @@ enum heap_page {
     HEAP_PAGE_COLD, /* free, and with the kernel */
     HEAP_PAGE_WARM, /* free, and resident */
     HEAP_PAGE_EMPTY,
-    HEAP_PAGE_PARTIAL,
+    HEAP_PAGE_SPARSE,  /* of a slab with at most a quarter of its objects out … */
+    HEAP_PAGE_HALF,    /* … at most half … */
+    HEAP_PAGE_PARTIAL, /* … more, and not all */
     HEAP_PAGE_FULL,
     HEAP_PAGE_LARGE,
     HEAP_PAGE_OTHER, /* freed last, and kept by a CPU; or moved while it was read */

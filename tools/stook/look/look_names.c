@@ -164,6 +164,18 @@ const char *look_name(const struct look_names *names, uint64_t address, char *te
     return text;
 }
 
+const char *look_site_name(const struct look_names *names, const struct heap_site *site,
+                           char text[LOOK_NAME])
+{
+    text[0] = '\0';
+    if (site->file[0])
+        (void)snprintf(text, LOOK_NAME, "%.80s at %.120s:%lu", site->function, site->file,
+                       site->line);
+    else if (site->depth > 0)
+        (void)look_name(names, site->frames[0], text, LOOK_NAME);
+    return text;
+}
+
 /* ---- where an object was allocated ------------------------------------------------------------ */
 
 void look_place(struct look_names *names, struct heap *heap, const struct heap_what *what,
@@ -194,14 +206,9 @@ void look_show_place(struct writer *w, const struct look_names *names,
 
     if (!place->known)
         return;
-    if (site->file[0])
-        writer_print(w, "  %s in %.80s at %.120s:%lu\n", word, site->function, site->file,
-                     site->line);
-    for (unsigned i = 0; i < site->depth; i++)
-        if (i == 0 && !site->file[0])
-            writer_print(w, "  %s in %.220s\n", word, look_name(names, site->frames[i], text, 220));
-        else
-            writer_print(w, "    %.220s\n", look_name(names, site->frames[i], text, 220));
+    writer_print(w, "  %s in %.220s\n", word, look_site_name(names, site, text));
+    for (unsigned i = site->file[0] ? 0 : 1; i < site->depth; i++)
+        writer_print(w, "    %.220s\n", look_name(names, site->frames[i], text, 220));
 }
 
 void look_json_place(struct writer *w, const struct look_names *names,

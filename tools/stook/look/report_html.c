@@ -6,6 +6,7 @@
 
 #include "stook/command.h"
 #include "stook/look/look_show.h"
+#include "stook/look/why.h"
 
 #include "look/apart.h"
 
@@ -26,6 +27,8 @@ static const struct {
     [HEAP_PAGE_COLD] = {"free, with the kernel", "var(--page)"},
     [HEAP_PAGE_WARM] = {"free, warm", "#b9791f"},
     [HEAP_PAGE_EMPTY] = {"empty slab", "#8f74bd"},
+    [HEAP_PAGE_SPARSE] = {"sparse slab", "#d9633a"},
+    [HEAP_PAGE_HALF] = {"half empty slab", "#3f8fa8"},
     [HEAP_PAGE_PARTIAL] = {"partial slab", "#4f93c9"},
     [HEAP_PAGE_FULL] = {"full slab", "#2f6ea8"},
     [HEAP_PAGE_LARGE] = {"large object", "#3f8a5c"},
@@ -54,8 +57,7 @@ static const char html_style[] =
     "vertical-align:-1px;border:1px solid var(--line)}\n"
     ".blocks{display:flex;flex-wrap:wrap;gap:8px 8px}.block{width:194px;font-size:11px;"
     "color:var(--soft)}\n"
-    ".block svg{display:block;border:1px solid var(--line)}.block.frag svg{border-color:#d0604f;"
-    "box-shadow:0 0 0 1px #d0604f}.frag b{color:var(--text)}\n"
+    "pre{overflow:auto}.block svg{display:block;border:1px solid var(--line)}\n"
     "svg text{font-family:'DejaVu Sans',Verdana,Arial,sans-serif;font-size:11px;fill:#000}\n";
 
 void report_text(FILE *to, const char *text)
@@ -242,46 +244,26 @@ static void html_caches(const struct heap *heap, FILE *to)
 
 struct html_map {
     FILE *to; /* NULL: they are counted */
-    size_t blocks, broken;
+    size_t blocks;
     uint64_t pages[HEAP_PAGES];
 };
-
-static bool html_is_free(uint8_t page)
-{
-    return page == HEAP_PAGE_COLD || page == HEAP_PAGE_WARM;
-}
-
-/* Many free pages, and no long run of them: at least a quarter of the block, and no run of half of that. */
-static bool html_is_fragmented(const uint8_t page[HEAP_BLOCK_PAGES], unsigned *used)
-{
-    unsigned run = 0, longest = 0, clear = 0;
-
-    for (unsigned i = 0; i < HEAP_BLOCK_PAGES; i++) {
-        run = html_is_free(page[i]) ? run + 1 : 0;
-        clear += html_is_free(page[i]);
-        longest = run > longest ? run : longest;
-    }
-    *used = HEAP_BLOCK_PAGES - clear;
-    return clear >= HEAP_BLOCK_PAGES / 4 && clear < HEAP_BLOCK_PAGES && longest < clear / 2;
-}
 
 /* 64 pages a row, 3 by 5 pixels each; pages of one kind that follow each other are one stroke. */
 static void html_block(uint64_t address, const uint8_t page[HEAP_BLOCK_PAGES], void *arg)
 {
     struct html_map *map = arg;
-    unsigned used;
-    bool broken = html_is_fragmented(page, &used);
+    unsigned used = 0;
 
     map->blocks++;
-    map->broken += broken;
-    for (unsigned i = 0; i < HEAP_BLOCK_PAGES; i++)
+    for (unsigned i = 0; i < HEAP_BLOCK_PAGES; i++) {
         map->pages[page[i]]++;
+        used += page[i] != HEAP_PAGE_COLD && page[i] != HEAP_PAGE_WARM;
+    }
     if (!map->to || map->blocks > HTML_BLOCKS)
         return;
-    fprintf(map->to,
-            "<div class=\"block%s\"><svg width=\"192\" height=\"40\" viewBox=\"0 0 64 8\" "
-            "preserveAspectRatio=\"none\" shape-rendering=\"crispEdges\" aria-hidden=\"true\">",
-            broken ? " frag" : "");
+    fputs("<div class=\"block\"><svg width=\"192\" height=\"40\" viewBox=\"0 0 64 8\" "
+          "preserveAspectRatio=\"none\" shape-rendering=\"crispEdges\" aria-hidden=\"true\">",
+          map->to);
     for (unsigned kind = 0; kind < HEAP_PAGES; kind++) {
         bool any = false;
         for (unsigned i = 0; i < HEAP_BLOCK_PAGES;) {
@@ -300,8 +282,7 @@ static void html_block(uint64_t address, const uint8_t page[HEAP_BLOCK_PAGES], v
         if (any)
             fprintf(map->to, "\" fill=\"%s\"/>", html_pages[kind].fill);
     }
-    fprintf(map->to, "</svg>%lx, %u%% taken%s</div>\n", address, used * 100 / HEAP_BLOCK_PAGES,
-            broken ? " <b>fragmented</b>" : "");
+    fprintf(map->to, "</svg>%lx, %u%% taken</div>\n", address, used * 100 / HEAP_BLOCK_PAGES);
 }
 
 static void html_blocks(struct heap *heap, FILE *to)
@@ -311,10 +292,10 @@ static void html_blocks(struct heap *heap, FILE *to)
     heap_each_block(heap, html_block, &map);
     fprintf(
         to,
-        "<h2>Blocks</h2>\n<p class=\"soft\">%zu blocks of 2 MiB, each of 512 pages; %zu of "
-        "them are fragmented: at least a quarter of their pages are free, without a run of half "
-        "of those.</p>\n<p class=\"legend\">",
-        map.blocks, map.broken);
+        "<h2>Blocks</h2>\n<p class=\"soft\">%zu blocks of 2 MiB, each of 512 pages, by what "
+        "they are and how full their slabs are: at most a quarter (sparse), half, or more.  %s are "
+        "free objects in slabs.</p>\n<p class=\"legend\">",
+        map.blocks, output_bytes((int64_t)heap->total.bytes.cached, false));
     for (unsigned kind = 0; kind < HEAP_PAGES; kind++)
         if (map.pages[kind] > 0)
             fprintf(to,
@@ -334,6 +315,7 @@ static void html_blocks(struct heap *heap, FILE *to)
 void report_html(struct heap *heap, FILE *to)
 {
     html_head(heap, to);
+    why_html(heap, to);
     html_caches(heap, to);
     html_blocks(heap, to);
     report_flame(heap, to);

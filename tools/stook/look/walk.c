@@ -43,18 +43,12 @@ static const char *walk_site(struct walk *walk, uint32_t tag)
     walk->site[at].text[0] = '\0';
     if (!heap_site(walk->heap, tag, &site))
         return "";
-    if (site.file[0]) {
-        size_t n = strlen(site.function);
-        memcpy(walk->site[at].text, site.function, n < 80 ? n : 80);
-        n = n < 80 ? n : 80;
-        (void)snprintf(walk->site[at].text + n, WALK_TEXT - n, " at %.90s:%lu", site.file,
-                       site.line);
-    } else {
+    if (!site.file[0]) {
         look_names_want(walk->names, site.frames[0]);
         look_names_find(walk->names);
-        (void)snprintf(walk->site[at].text, WALK_TEXT, "%.190s",
-                       look_name(walk->names, site.frames[0], text, sizeof(text)));
     }
+    (void)snprintf(walk->site[at].text, WALK_TEXT, "%.199s",
+                   look_site_name(walk->names, &site, text));
     return walk->site[at].text;
 }
 
