@@ -8,7 +8,8 @@ import statistics
 import sys
 
 SOURCE = os.environ["STOOK_SOURCE_DIR"]
-sys.path[:0] = [os.path.join(SOURCE, "bench/programs"), os.path.join(SOURCE, "bench/driver")]
+sys.path[:0] = [os.path.join(SOURCE, "bench/programs"), os.path.join(SOURCE, "bench/driver"),
+                os.path.join(SOURCE, "tools/compare")]
 import compare  # pylint: disable=wrong-import-position
 import report  # pylint: disable=wrong-import-position
 import suite  # pylint: disable=wrong-import-position

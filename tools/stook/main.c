@@ -13,9 +13,9 @@
 #include <string.h>
 
 static const struct command *const main_commands[] = {
-    &command_run,  &command_info,   &command_lab,    &command_plan,  &command_profile,
-    &command_list, &command_caches, &command_stat,   &command_top,   &command_whatis,
-    &command_walk, &command_leaks,  &command_report, &command_export};
+    &command_run,  &command_info,   &command_lab,    &command_plan,   &command_profile,
+    &command_list, &command_caches, &command_stat,   &command_top,    &command_whatis,
+    &command_walk, &command_leaks,  &command_report, &command_export, &command_compare};
 enum { MAIN_COMMANDS = sizeof(main_commands) / sizeof(main_commands[0]) };
 
 int complain(int status, const char *format, ...)
