@@ -12,6 +12,7 @@
 #   make check-adapters   DPDK's, SQLite's and CPython's own tests on the adapters (half an hour)
 #   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
 #   make check-look       what stook top costs redis, PostgreSQL, a web server and an example (ten minutes)
+#   make check-compare    what stook compare says of programs of which it is known (ten minutes)
 #   make check-leaks      what stook leaks names in real programs under load, beside a search at rest (minutes)
 #   make check-yama       what stook says where Yama restricts ptrace, in an emulated machine (minutes)
 #   make check-rust       the Rust crates: lints, examples of the documentation, every way to build, cargo package
@@ -35,7 +36,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-debug check-profiles check-errors check-look check-leaks check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist check-adapters clean
+.PHONY: build run check check-long check-aarch64 check-programs check-debug check-profiles check-errors check-look check-compare check-leaks check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist check-adapters clean
 
 build:
 	@scripts/deps.sh build
@@ -105,6 +106,12 @@ check-look:
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_shared stook_malloc_shared example-tenants
 	@scripts/check-look.py
+
+check-compare:
+	@scripts/deps.sh build run check bench
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_malloc_shared stook-bench-own programs.plug_twice
+	@scripts/check-compare.py
 
 check-leaks:
 	@scripts/deps.sh build run check programs look

@@ -5,6 +5,7 @@
 The tool reads the options and gives them by place: tools/stook/compare.c.
 """
 import datetime
+import errno
 import glob
 import json
 import math
@@ -345,6 +346,16 @@ def report(options, found, taken, ratios, sure):
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        if not sys.stdout:
+            raise BrokenPipeError
+        result = main()
+        sys.stdout.flush()
     except KeyboardInterrupt:
-        sys.exit(130)
+        result = 130
+    except OSError as error:
+        if error.errno not in (None, errno.ENOSPC, errno.EPIPE):
+            raise
+        print("stook: standard output cannot be written", file=sys.stderr)
+        result = 1
+    sys.stderr.flush()
+    os._exit(result)  # what could not be written is not tried again
