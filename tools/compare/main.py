@@ -8,7 +8,6 @@ import datetime
 import errno
 import glob
 import json
-import math
 import os
 import platform
 import re
@@ -24,20 +23,12 @@ import look
 import measure
 import picture
 import server
+import verdict
 
 KNOWN = re.compile(r"lib(?:clang_rt\.)?(mimalloc|jemalloc|tcmalloc_minimal|snmalloc|rpmalloc|hoard|hardened_malloc|tbbmalloc_proxy|scudo)"
                    rf"(?:shim|wrap|_standalone-{platform.machine()})?\.so[.0-9]*$")
-FOLDERS = ("/usr/lib/*", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib/*", "/usr/lib/llvm-*/lib/clang/*/lib/linux")
-# What is compared: its name in a sentence, words for less and more, and in the table the title and the digits.
-COMPARED = {"cpu_s": ("CPU", "less", "more", "CPU s", 3), "wall_s": ("time", "less", "more", "elapsed s", 3),
-            "peak_mib": ("peak memory", "less", "more", "peak MiB", 1),
-            "mean_pss_mib": ("memory over time", "less", "more", "mean PSS", 1),
-            "percentile": ("percentile", "lower", "higher", "percentile", 3)}
 SHOWN = ("user_s", "system_s", "peak_pss_mib", "faults_minor", "faults_major")
-RISK = 0.05  # that any difference which is stated is none
-TOO_FEW = "too few rounds to tell"
-EVEN = "no difference beyond noise"
-NOISY = 0.10  # wider intervals around 1 tell nothing
+FOLDERS = ("/usr/lib/*", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib/*", "/usr/lib/llvm-*/lib/clang/*/lib/linux")
 
 
 class Options(typing.NamedTuple):
@@ -179,91 +170,14 @@ class Given(server.Server):
             return look.processes(maps.read().decode(errors="replace")), look.peak_of_reports(folder)
 
 
-# ---- what it comes to ----
-
-def fewest_rounds(comparisons):
-    """With these a difference that all rounds show is by chance only in RISK of runs, whichever comparison it is of."""
-    return 1 + math.ceil(math.log2(comparisons / RISK))
-
-
-def words(ratios_by_key, sure):
-    """A malloc beside the one it is compared with, in a sentence."""
-    said, noisy = [], []
-    if not any(compare.interval(ratios, sure) for ratios in ratios_by_key.values()):
-        return TOO_FEW
-    for key, ratios in ratios_by_key.items():
-        noun, less, more, *_ = COMPARED[key]
-        bounds, ratio, verdict = compare.interval(ratios, sure), compare.median(ratios), compare.verdict(ratios, True, sure)
-        if not bounds:
-            continue
-        if verdict == "even" and bounds[0] <= 1 <= bounds[1] and max(1 / bounds[0], bounds[1]) - 1 > NOISY:
-            noisy.append(f"{noun} ({bounds[0]:.2f} to {bounds[1]:.2f} of it)")
-        elif verdict != "even" and ratio >= 1.995:
-            said.append(f"{ratio:.1f} times the {noun}")
-        elif verdict != "even":
-            said.append(f"{100 * abs(ratio - 1):.0f} % {less if ratio < 1 else more} {noun}")
-    if noisy:
-        said.append("this machine is too noisy to tell: " + ", ".join(noisy))
-    return ", ".join(said) or EVEN
-
-
-def compared(taken, base, rounds):
-    """For each malloc but the first, by figure the ratios to it, round by round; and how sure an interval has to be."""
-    keys = [key for key in COMPARED if any(one.get(key) for one in taken[base])]
-    ratios = {name: {key: compare.paired(*([one.get(key) for one in runs] for runs in (taken[name], taken[base])))
-                     for key in keys} for name in taken if name != base}
-    ratios = {name: {key: of_key for key, of_key in of_malloc.items() if any(of_key)} for name, of_malloc in ratios.items()}
-    return ratios, 1 - RISK / max(1, sum(map(len, ratios.values())))
-
-
-def headline(ratios, base, sure):
-    """Which malloc, in one sentence."""
-    best = {}
-    for key in ("cpu_s", "peak_mib", "percentile"):
-        ahead = {name: compare.median(of_malloc[key]) for name, of_malloc in ratios.items()
-                 if key in of_malloc and compare.verdict(of_malloc[key], True, sure) == "ahead"}
-        if ahead:
-            best[key] = min(ahead, key=ahead.get)
-    if best:
-        return "; ".join(f"least {COMPARED[key][0]}: {best.get(key, base)}" for key in ("cpu_s", "peak_mib", "percentile")
-                         if any(key in of_malloc for of_malloc in ratios.values())) + f" (compared with {base})"
-    verdicts = {words(of_malloc, sure) for of_malloc in ratios.values()}
-    if verdicts == {TOO_FEW}:
-        return f"{TOO_FEW}: {fewest_rounds(sum(map(len, ratios.values())))} are enough"
-    if verdicts == {EVEN}:
-        return f"malloc does not matter for this command: {EVEN}"
-    return f"no malloc is better than {base}"
-
-
-def table(taken, ratios, base, sure):
-    keys = [key for key in COMPARED if any(one.get(key) for runs in taken.values() for one in runs)]
-    yield f"{'':<14}" + "".join(f"{COMPARED[key][3]:>11}{'':<19}" for key in keys) + f"{'faults':>10}"
-    for name, runs in taken.items():
-        line = f"{name:<14}"
-        for key in keys:
-            value, of_key = compare.median([one.get(key) for one in runs]), ratios.get(name, {}).get(key)
-            bounds = of_key and compare.interval(of_key, sure)
-            beside = f" {compare.median(of_key):.2f} [{bounds[0]:.2f}-{bounds[1]:.2f}]" if bounds else ""
-            line += (f"{value:>11.{COMPARED[key][4]}f}" if value is not None else f"{'-':>11}") + f"{beside:<19}"
-        yield line + f"{compare.median([one['faults_minor'] for one in runs]) or 0:>10.0f}"
-
-
-def differing(results, base):
-    """The mallocs whose output is not that of the first one, if that is always the same."""
-    sums = {name: {one.get("sum") for one in runs} for name, runs in results.items()}
-    if len(sums[base]) != 1:
-        return [], len(sums[base]) > 1
-    return [name for name, those in sums.items() if those - sums[base]], False
-
-
 def records(those, taken, failed, ratios, sure):
     for malloc in those:
         runs = taken.get(malloc.name, [])
         record = {"name": malloc.name, "path": malloc.preload, "version": malloc.preload and measure.package(malloc.preload),
                   "failed": failed.get(malloc.name), "runs": len(runs)}
-        record |= {key: compare.median([one.get(key) for one in runs]) for key in (*COMPARED, *SHOWN)}
+        record |= {key: compare.median([one.get(key) for one in runs]) for key in (*verdict.COMPARED, *SHOWN)}
         of_malloc = ratios.get(malloc.name)
-        record["verdict"] = words(of_malloc, sure) if of_malloc else None
+        record["verdict"] = verdict.words(of_malloc, sure) if of_malloc else None
         record["against_base"] = {key: {"ratio": compare.median(of_key), "interval": compare.interval(of_key, sure),
                                         "verdict": compare.verdict(of_key, True, sure)} for key, of_key in (of_malloc or {}).items()}
         yield record
@@ -306,22 +220,22 @@ def main():
     if base in failed:
         fail(f"under {base}: {failed[base]}", 1)
     running = [malloc for malloc in those if malloc.name not in failed]
-    rounds = int(options.rounds) or fewest_rounds((len(COMPARED) - (not options.percentile)) * max(1, len(running) - 1))
+    rounds = int(options.rounds) or verdict.fewest_rounds((len(verdict.COMPARED) - (not options.percentile)) * max(1, len(running) - 1))
     print(f"stook: compare: {rounds} rounds of {', '.join(malloc.name for malloc in running)}", file=sys.stderr)
     results, more = measure.in_turns(running, rounds, given.run_once)
     failed |= more
     if base in failed:
         fail(f"under {base}: {failed[base]}", 1)
-    different, varies = differing(results, base)
+    different, varies = verdict.differing(results, base)
     failed |= {name: "its output differs" for name in different if name not in failed}
     if varies:
         notes.append("the command's output is not the same in each run, so it was not compared")
     taken = {name: runs for name, runs in results.items() if name not in failed}
     notes += look.hints(given.given, stook_peak, compare.median([one["peak_mib"] for one in taken[base]]))
-    ratios, sure = compared(taken, base, rounds)
+    ratios, sure = verdict.compared(taken, base)
     found = {"command": sys.argv[10:], "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
              "host": platform.node(), "kernel": platform.release(), "cpus": len(os.sched_getaffinity(0)), "base": base,
-             "rounds": rounds, "verdict": headline(ratios, base, sure) if ratios else None, "notes": notes,
+             "rounds": rounds, "verdict": verdict.headline(ratios, base, sure) if ratios else None, "notes": notes,
              "mallocs": list(records(those, taken, failed, ratios, sure))}
     report(options, found, taken, ratios, sure)
     return 1 if failed else 0
@@ -330,7 +244,7 @@ def main():
 def report(options, found, taken, ratios, sure):
     to = sys.stderr if options.json == "-" else sys.stdout
     name = shlex.join(found["command"])
-    print(f"{found['verdict'] or 'nothing was compared'}\n", *table(taken, ratios, found["base"], sure), "", sep="\n", file=to)
+    print(f"{found['verdict'] or 'nothing was compared'}\n", *verdict.table(taken, ratios, found["base"], sure), "", sep="\n", file=to)
     for record in found["mallocs"]:
         if record["failed"] or record["verdict"]:
             print(f"{record['name']}: {record['failed'] or record['verdict']}", file=to)
@@ -341,7 +255,7 @@ def report(options, found, taken, ratios, sure):
             print(json.dumps(found, indent=1), file=file)
     if options.svg:
         with open(options.svg, "w", encoding="utf-8") as file:
-            file.write(picture.draw(name, found["verdict"] or "", taken, {key: COMPARED[key][3] for key in COMPARED}))
+            file.write(picture.draw(name, found["verdict"] or "", taken, {key: verdict.COMPARED[key][3] for key in verdict.COMPARED}))
 
 
 if __name__ == "__main__":
