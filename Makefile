@@ -11,8 +11,8 @@
 #   make check-cpp        libstdc++'s own tests of allocators and containers, with Stook (an hour)
 #   make check-adapters   DPDK's, SQLite's and CPython's own tests on the adapters (half an hour)
 #   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
-#   make check-look       what stook top costs redis, PostgreSQL, a web server and an example (ten minutes)
-#   make check-compare    what stook compare says of programs of which it is known (ten minutes)
+#   make check-look       what stook top costs redis, PostgreSQL, a web server and an example (minutes)
+#   make check-compare    what stook compare says of programs of which it is known (minutes)
 #   make check-leaks      what stook leaks names in real programs under load, beside a search at rest (minutes)
 #   make check-yama       what stook says where Yama restricts ptrace, in an emulated machine (minutes)
 #   make check-rust       the Rust crates: lints, examples of the documentation, every way to build, cargo package
