@@ -73,7 +73,7 @@ class Python:
         words = [catalogue.find("python3"), "-c", PYTHON, str(size)]
         self.full_mib = 0
         with open(said, "wb") as out:
-            self.run = measure.Run(catalogue.Command(words, env={"PYTHONMALLOC": "malloc"}), malloc, out)
+            self.run = measure.Run(measure.Command(words, env={"PYTHONMALLOC": "malloc"}), malloc, out)
         self.pids = self.run.pids
         while not said.read_bytes():
             if self.run.has_ended():

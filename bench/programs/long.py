@@ -11,7 +11,6 @@ import sys
 import tempfile
 
 import burst
-import catalogue
 import machine
 import mallocs
 import measure
@@ -72,7 +71,7 @@ def cases(options):
 def run(words, malloc, timeout):
     """What it printed: lists of numbers by the first word."""
     reader, writer = os.pipe()
-    one = measure.Run(catalogue.Command([LONG, *map(str, words)]), malloc, writer)
+    one = measure.Run(measure.Command([LONG, *map(str, words)]), malloc, writer)
     os.close(writer)
     with open(reader, encoding="ascii") as lines:
         one.wait_for_success(timeout)  # it says less than a pipe holds

@@ -44,7 +44,8 @@ COMMANDS = {
     "why": [PID, f"--json {PID}", f"--objects {PID}"],
     "report": [f"--html /dev/stdout {PID}"],
     "export": [f"--listen 127.0.0.1:0 --pid {PID}"],
-    "help": ["", *"run info lab plan profile list caches stat top whatis walk leaks why report export".split()],
+    "compare": ["-n 1 --mallocs glibc,copy=- -- true", "-n 1 --json - --mallocs glibc,copy=- -- true"],
+    "help": ["", *"run info lab plan profile list caches stat top whatis walk leaks why report export compare".split()],
 }
 overview = stook("help", stdout=subprocess.PIPE).stdout
 assert set(re.findall(r"^  (\w+) ", overview, re.M)) == set(COMMANDS), "a command is not tested here, or is gone"

@@ -53,6 +53,7 @@ fi
 mv "$work/root$prefix" "$work/elsewhere"
 "$work/elsewhere/bin/stook" run --report -- true 2>"$work/report" || fail "stook run: $(cat "$work/report")"
 grep -q '^total ' "$work/report" || fail "no report: $(cat "$work/report")"
+"$work/elsewhere/bin/stook" compare -n 1 --mallocs glibc,stook -- true >"$work/report" 2>&1 || fail "stook compare: $(cat "$work/report")"
 readelf -d "$work/elsewhere/bin/stook" "$work"/elsewhere/lib*/libstook*.so \
     "$work"/elsewhere/lib/*/libstook*.so 2>/dev/null | grep RUNPATH | grep -v '\[\$ORIGIN\]' &&
     fail "a run path that is not \$ORIGIN"

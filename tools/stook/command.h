@@ -26,7 +26,7 @@ struct command {
 
 extern const struct command command_run, command_info, command_lab, command_plan, command_profile,
     command_list, command_caches, command_stat, command_top, command_whatis, command_walk,
-    command_leaks, command_why, command_report, command_export;
+    command_leaks, command_why, command_report, command_export, command_compare;
 
 enum { /* exit statuses beside those of the program that `stook run` becomes */
        STATUS_OK = 0,

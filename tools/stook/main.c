@@ -15,9 +15,10 @@
 #include <string.h>
 
 static const struct command *const main_commands[] = {
-    &command_run,    &command_list,   &command_top,    &command_caches, &command_stat,
-    &command_leaks,  &command_why,    &command_whatis, &command_walk,   &command_profile,
-    &command_report, &command_export, &command_info,   &command_plan,   &command_lab};
+    &command_run,    &command_list,    &command_top,    &command_caches,
+    &command_stat,   &command_leaks,   &command_why,    &command_whatis,
+    &command_walk,   &command_profile, &command_report, &command_compare,
+    &command_export, &command_info,    &command_plan,   &command_lab};
 enum { MAIN_COMMANDS = sizeof(main_commands) / sizeof(main_commands[0]) };
 
 static const char *main_name; /* of the command that runs */

@@ -231,7 +231,7 @@ static void why_say_other(struct why *why, const char *bytes, const char *reside
             bytes, loose->cache->name, output_bytes((int64_t)loose->scattered, false));
     else if (why->kind == WHY_OUTSIDE)
         (void)snprintf(why->verdict, sizeof(why->verdict), "%s of %s is not Stook's: %s have %s%s",
-                       bytes, resident, why_parts[part].name,
+                       bytes, resident, strchr(why_parts[part].name, ':') + 2,
                        output_bytes((int64_t)holes->part[part], false),
                        why_hint(holes, part, hint));
     else
