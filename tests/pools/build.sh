@@ -60,7 +60,7 @@ memcached() { # FOLDER CPPFLAGS LIBS
     # Its files are of one age: nothing is to be made again by automake.
     find . -exec touch -r configure {} +
     log ./configure --disable-docs CFLAGS=-O2 CPPFLAGS="$2" LIBS="$3"
-    log make -j "$jobs" memcached memcached-debug sizes testapp
+    log make -j "$jobs" memcached memcached-debug sizes testapp timedrun
     cd ..
 }
 [ -x memcached-own/testapp ] || memcached memcached-own "" ""

@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: MIT
 """HAProxy by its own pools, by malloc and on Stook: requests per second of CPU time, and memory.
 
-    tests/pools/compare.py [--build DIR] [--rounds 5] [--scale 1.0] [--idle 10] [--json FILE]
+    tests/pools/compare.py [--build DIR] [--rounds 5] [--scale 1.0] [--idle 10]
 
 Each round runs every variant under every load, in turn; the figures are medians over the rounds.  CPU time is the kernel's
 clock of the proxy's process.  The peak is VmHWM.  The memory after is resident `--idle` seconds behind the load, in the last
 round.  build.sh makes the programs.
 """
 import argparse
-import json
 import pathlib
 import re
 import statistics
@@ -28,7 +27,6 @@ VARIANTS = {
     "malloc": ("haproxy-own", PLAIN, False),
     "malloc, preloaded": ("haproxy-own", PLAIN, True),
     "on Stook": ("haproxy-stook", (), False),
-    "on Stook, no-merge": ("haproxy-stook", ("-dMno-merge",), False),
 }
 # name: port, requests, connections, words
 LOADS = {
@@ -76,7 +74,6 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--idle", type=float, default=10)
-    parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     build = options.build.resolve()
     subprocess.run([HERE / "build.sh", build], check=True)
@@ -86,13 +83,11 @@ def main():
         for load in LOADS:
             for variant in VARIANTS:
                 found[load][variant].append(run(build, variant, load, options.scale, options.idle if last else 0))
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     print("| load | pools | requests / CPU s | to the best other | spread | peak MiB | after |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
     for load, rows in found.items():
         rate = {variant: statistics.median(row[0] for row in runs) for variant, runs in rows.items()}
-        best = max(value for variant, value in rate.items() if not variant.startswith("on Stook"))
+        best = max(value for variant, value in rate.items() if variant != "on Stook")
         for variant, runs in rows.items():
             rates = [row[0] for row in runs]
             print(f"| {load} | {variant} | {rate[variant]:.0f} | {rate[variant] / best:.2f} | "

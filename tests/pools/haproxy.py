@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """HAProxy under load on the loopback, for check.py and compare.py: an origin, the proxy, and h2load as the client."""
+import contextlib
 import os
 import pathlib
+import random
 import re
 import resource
 import signal
@@ -53,11 +55,13 @@ class Wrong(Exception):
 
 
 def free_ports(n):
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
+    """Below those that the kernel gives to clients, which would take one meanwhile."""
+    ports = set()
+    while len(ports) < n:
+        port = random.randrange(10000, 30000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            ports.add(port)
+    return list(ports)
 
 
 def wait_for(what, condition, seconds=30):

@@ -254,24 +254,27 @@ int pool_total_failures(void)
     return sum;
 }
 
+/* in_use is bytes here. */
+static struct stook_cache_usage usage_of_all(void)
+{
+    struct stook_cache_usage sum = {0};
+    struct pool_head *pool;
+
+    for (pool = next_pool(NULL); pool; pool = next_pool(pool)) {
+        sum.bytes += usage_of(pool).bytes;
+        sum.in_use += usage_of(pool).in_use * pool->size;
+    }
+    return sum;
+}
+
 unsigned long long pool_total_allocated(void)
 {
-    struct pool_head *pool;
-    unsigned long long sum = 0;
-
-    for (pool = next_pool(NULL); pool; pool = next_pool(pool))
-        sum += usage_of(pool).bytes;
-    return sum;
+    return usage_of_all().bytes;
 }
 
 unsigned long long pool_total_used(void)
 {
-    struct pool_head *pool;
-    unsigned long long sum = 0;
-
-    for (pool = next_pool(NULL); pool; pool = next_pool(pool))
-        sum += usage_of(pool).in_use * pool->size;
-    return sum;
+    return usage_of_all().in_use;
 }
 
 void dump_pools_to_trash(void)

@@ -4,8 +4,8 @@
  * compiles it as cache.c there.
  *
  * memcached's cache.h asks for the names.  `total` is the number of objects in use, and `freecurr` stays 0: what is free is
- * Stook's.  do_cache_alloc() and do_cache_free() are called by the one thread that owns the cache, so that the count needs no
- * atomic instruction; the other two count atomically.  memcached's debug build checks the bytes around each object.
+ * Stook's.  The caller of a do_ function is the only thread that uses the cache; no cache of Stook needs to know.
+ * memcached's debug build checks the bytes around each object.
  */
 #include <stdlib.h>
 
@@ -42,7 +42,6 @@ cache_t *cache_create(const char *name, size_t bufsize, size_t align)
         free(cache);
         return NULL;
     }
-    cache->shown.bufsize = bufsize;
     return &cache->shown;
 }
 
@@ -57,23 +56,6 @@ void cache_destroy(cache_t *cache)
 void cache_set_limit(cache_t *cache, int limit)
 {
     __atomic_store_n(&cache->limit, limit, __ATOMIC_RELAXED);
-}
-
-void *do_cache_alloc(cache_t *cache)
-{
-    void *object = NULL;
-
-    if (cache->limit == 0 || cache->total < cache->limit)
-        object = stook_alloc_inline(objects_of(cache), STOOK_NORECLAIM);
-    if (object)
-        cache->total++;
-    return object;
-}
-
-void do_cache_free(cache_t *cache, void *object)
-{
-    cache->total--;
-    stook_free_inline(objects_of(cache), object);
 }
 
 void *cache_alloc(cache_t *cache)
@@ -92,4 +74,14 @@ void cache_free(cache_t *cache, void *object)
 {
     __atomic_sub_fetch(&cache->total, 1, __ATOMIC_RELAXED);
     stook_free_inline(objects_of(cache), object);
+}
+
+void *do_cache_alloc(cache_t *cache)
+{
+    return cache_alloc(cache);
+}
+
+void do_cache_free(cache_t *cache, void *object)
+{
+    cache_free(cache, object);
 }
