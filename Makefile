@@ -10,6 +10,7 @@
 #   make check-profiles   sampled profiles of real programs beside exact ones (minutes)
 #   make check-cpp        libstdc++'s own tests of allocators and containers, with Stook (an hour)
 #   make check-adapters   DPDK's, SQLite's and CPython's own tests on the adapters (half an hour)
+#   make check-pools      HAProxy's and memcached's own tests with their pools on Stook, and HAProxy under load (POOLS="--only storm": a part)
 #   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
 #   make check-look       what stook top costs redis, PostgreSQL, a web server and an example (minutes)
 #   make check-compare    what stook compare says of programs of which it is known (minutes)
@@ -37,7 +38,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-debug check-profiles check-errors check-look check-compare check-leaks check-why check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist check-adapters clean
+.PHONY: build run check check-long check-aarch64 check-programs check-debug check-profiles check-errors check-look check-compare check-leaks check-why check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist check-adapters check-pools clean
 
 build:
 	@scripts/deps.sh build
@@ -95,6 +96,13 @@ check-adapters:
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target adapters/all stook_malloc_shared test-launcher
 	@scripts/check-adapters.sh build $(ADAPTERS)
+
+# Sources are fetched once, and kept below build/sources.
+check-pools:
+	@scripts/deps.sh build pools
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook_shared stook_malloc_shared
+	@tests/pools/check.py $(POOLS)
 
 check-errors:
 	@scripts/deps.sh build check
