@@ -5,8 +5,9 @@
 #
 #   check.sh quick       release: all but long and more; dev, asan, tsan, clang: a part each;
 #                        core: unit, property and stress tests of base to cache alone
-#                        lean: unit and api tests of what the library has without what watches, and its size
-#   check.sh more        what is labelled more of these (tests/CMakeLists.txt), and the preset locked: minutes
+#                        lean: what the library without what watches says, exports and weighs
+#   check.sh more        what is labelled more of these (tests/CMakeLists.txt), unit and api tests of lean and clang, and
+#                        the preset locked: minutes
 #   check.sh long        what is labelled long, everywhere, and aarch64
 #   check.sh aarch64     cross-compiled: in locked mode under qemu-user, where there is no rseq, and all
 #                        of them in both modes in a virtual machine
@@ -55,8 +56,9 @@ preset() {
     [ -z "$excluded" ] || select+=(-LE "^($excluded)\$")
     [ -z "$but" ] || select+=(-E "$but")
     [ -z "$only" ] || select+=(-R "$only")
+    # Twice as many as CPUs: many tests wait, for processes and for each other's threads.
     log=$dir/check.log
-    ctest --test-dir "$dir" --output-on-failure --no-tests=error -j "$jobs" "${select[@]}" 2>&1 |
+    ctest --test-dir "$dir" --output-on-failure --no-tests=error -j $((2 * jobs)) "${select[@]}" 2>&1 |
         tee "$log" | grep -v '^ *Start \|^Internal ctest\|^Label Time\|^[a-z]* *= .* proc)$\|^$'
     local status=${PIPESTATUS[0]} bad skip total
     # "98% tests passed, 2 tests failed out of 90": skipped ones are among the 90.
@@ -143,13 +145,13 @@ daily() { # quick|more
     preset release "$more" "$excluded"
     preset dev "unit|api|property|fault|death|fuzz$more" "$excluded"
     preset core "$more" "$excluded"
-    preset lean "unit|api|lean$more" "$excluded"
     parts=yes preset tsan "unit|api|stress$more" "$excluded"
 }
 
 case ${1:-quick} in
 quick)
     daily quick
+    parts=yes preset lean lean "long|more"
     parts=yes preset asan "unit|api|property|fault|stress|fuzz" "long|more"
     # The other compiler: the library and the tool compile without a warning, and its restartable sections work.
     parts="stook_shared stook_malloc_shared stook_urcu_shared stook-tool unit.test_percpu_steps unit.test_rows_steps" \
@@ -157,6 +159,7 @@ quick)
     ;;
 more)
     daily more
+    preset lean "unit|api" long
     preset locked "unit|api|fuzz" long
     # The default mode, since the other modes have no code of their own there.
     preset clang "unit|api|fuzz" long '\.(locked|own)$'
