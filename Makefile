@@ -2,8 +2,10 @@
 #
 #   make build            build/bin, build/lib
 #   make run              a real program on slab caches, and where its memory went
-#   make check            all tests that take minutes; the last line says how many passed
-#   make check-long       those that take longer, and aarch64
+#   make check            the tests of every change; the last line says how many passed
+#   make check-more       what make check leaves out of the same presets, and the preset locked (minutes)
+#   make check-all        every check of this list in turn, and a table of what each said and took (many hours)
+#   make check-long       tests that take longer, and aarch64
 #   make check-aarch64    cross-compiled, under an emulator and in an emulated machine
 #   make check-programs   real programs under stook run
 #   make check-debug      tests and real programs with STOOK_DEBUG=FZPU: no corruption may be reported (hours)
@@ -38,7 +40,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-debug check-profiles check-errors check-look check-compare check-leaks check-why check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist check-adapters check-pools clean
+.PHONY: build run check check-more check-all check-long check-aarch64 check-programs check-debug check-profiles check-errors check-look check-compare check-leaks check-why check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist check-adapters check-pools clean
 
 build:
 	@scripts/deps.sh build
@@ -55,6 +57,14 @@ run:
 check:
 	@scripts/deps.sh build check
 	@scripts/check.sh quick
+
+check-more:
+	@scripts/deps.sh build check
+	@scripts/check.sh more
+
+# CHECKS="check check-more": these alone.
+check-all:
+	@scripts/check-all.py $(CHECKS)
 
 check-long:
 	@scripts/deps.sh build check programs aarch64

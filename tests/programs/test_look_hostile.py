@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # needs: tool preload
+# labels: more
 """Processes that write wrong offsets, sizes, counts and shifts into their description of Stook, each entry of it in turn: every
 command that looks at them ends by itself, within bounded memory, and the exporter answers."""
 import os
