@@ -56,9 +56,9 @@ preset() {
     [ -z "$excluded" ] || select+=(-LE "^($excluded)\$")
     [ -z "$but" ] || select+=(-E "$but")
     [ -z "$only" ] || select+=(-R "$only")
-    # Twice as many as CPUs: many tests wait, for processes and for each other's threads.
+    # One more than CPUs: many tests wait, for processes and for each other's threads.
     log=$dir/check.log
-    ctest --test-dir "$dir" --output-on-failure --no-tests=error -j $((2 * jobs)) "${select[@]}" 2>&1 |
+    ctest --test-dir "$dir" --output-on-failure --no-tests=error -j $((jobs + 1)) "${select[@]}" 2>&1 |
         tee "$log" | grep -v '^ *Start \|^Internal ctest\|^Label Time\|^[a-z]* *= .* proc)$\|^$'
     local status=${PIPESTATUS[0]} bad skip total
     # "98% tests passed, 2 tests failed out of 90": skipped ones are among the 90.
