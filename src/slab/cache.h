@@ -190,6 +190,7 @@ struct stook_cache {
     _Atomic uint32_t
         switched;    /* debug/: of its CACHE_DEBUG flags, those that are no more as `flags` says */
     uint32_t traced; /* trace/: the trace that knows it; 0: none */
+    size_t slab_bytes_max;     /* SIZE_MAX: no limit; constant */
     struct cache_node nodes[]; /* one a node, up to the highest number */
 };
 
