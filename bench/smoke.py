@@ -448,6 +448,7 @@ def main():
     check_programs(bench)
     check_long(bench)
     check_memory(bench, "breathing", "--mib", "4", "--rounds", "2")
+    check_memory(bench, "parked", "--mib", "4", "--threads", "2", "--rounds", "3")
     check_memory(bench, "remote-ordered", "--mib", "8", "--threads", "3", "--rounds", "8")
     check_memory(bench, "remote-random", "--mib", "8", "--threads", "3", "--rounds", "8")
 
