@@ -58,7 +58,7 @@ def completed(*words):
 
 
 assert completed("l") == {"list", "leaks", "lab"} and set(overview) <= completed("")
-assert completed("help", "wh") == {"whatis"}
+assert completed("help", "wh") == {"whatis", "why"}
 assert completed("caches", "--s") == {"--sort"} and completed("caches", "--sort", "p") == {"peak"}
 assert completed("top", name[:-1]) == {name} and str(several[0].pid) in completed("leaks", "")
 assert completed("report", "--html", name[:3]) == {name} and completed("lab", "--pairing", "s") == {"same"}

@@ -341,10 +341,10 @@ static int why_run(int argc, char **argv)
 static const char why_help[] =
     "usage: stook why [--json | --objects] {PID | [--core] FILE [--exe FILE]}\n"
     "\n"
-    "Says why a process is so large.  The first line is a verdict: what would come back, and which objects keep it.\n"
-    "Then, in bytes: what is resident, in lines that add up to what the kernel counts, what is not Stook's among them;\n"
-    "slabs by how full they are; which caches, call sites and groups keep slabs that are almost empty; huge pages; what\n"
-    "would come back by which action.  The process is not stopped, and runs nothing for it.\n"
+    "Says why a process is so large.  The first line is a verdict: the bytes that would come back, and the objects that\n"
+    "keep them.  Then come the resident bytes, in lines that add up to the kernel's count, with memory that is not\n"
+    "Stook's.  Slabs follow by how full they are, caches, call sites and groups whose slabs are almost empty, huge pages,\n"
+    "and the bytes that each action would bring back.  The process is not stopped, and runs nothing for it.\n"
     "\n"
     "  --json       as one JSON object; docs/look-inside.md has its keys\n"
     "  --objects    the addresses of the objects in use in sparse slabs instead, one a line, for stook whatis\n" HELP_CORE
