@@ -2,17 +2,22 @@
 #
 #   make build            build/bin, build/lib
 #   make run              a real program on slab caches, and where its memory went
-#   make check            all tests that take minutes; the last line says how many passed
-#   make check-long       those that take longer, and aarch64
+#   make check            the tests of every change; the last line says how many passed
+#   make check-more       what make check leaves out of the same presets, and the preset locked (minutes)
+#   make check-all        every check of this list in turn, and a table of what each said and took (many hours)
+#   make check-long       tests that take longer, and aarch64
 #   make check-aarch64    cross-compiled, under an emulator and in an emulated machine
 #   make check-programs   real programs under stook run
 #   make check-debug      tests and real programs with STOOK_DEBUG=FZPU: no corruption may be reported (hours)
 #   make check-profiles   sampled profiles of real programs beside exact ones (minutes)
 #   make check-cpp        libstdc++'s own tests of allocators and containers, with Stook (an hour)
 #   make check-adapters   DPDK's, SQLite's and CPython's own tests on the adapters (half an hour)
+#   make check-pools      HAProxy's and memcached's own tests with their pools on Stook, and HAProxy under load (POOLS="--only storm": a part)
 #   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
-#   make check-look       what stook top costs redis, PostgreSQL, a web server and an example (ten minutes)
+#   make check-look       what stook top costs redis, PostgreSQL, a web server and an example (minutes)
+#   make check-compare    what stook compare says of programs of which it is known (minutes)
 #   make check-leaks      what stook leaks names in real programs under load, beside a search at rest (minutes)
+#   make check-why        what stook why predicts of planted heaps and servers, beside what comes back (minutes)
 #   make check-yama       what stook says where Yama restricts ptrace, in an emulated machine (minutes)
 #   make check-rust       the Rust crates: lints, examples of the documentation, every way to build, cargo package
 #   make check-models     the per-CPU, slab, barn, group and rcu protocols, by model checkers (minutes)
@@ -35,7 +40,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-debug check-profiles check-errors check-look check-leaks check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist check-adapters clean
+.PHONY: build run check check-more check-all check-long check-aarch64 check-programs check-debug check-profiles check-errors check-look check-compare check-leaks check-why check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist check-adapters check-pools clean
 
 build:
 	@scripts/deps.sh build
@@ -52,6 +57,14 @@ run:
 check:
 	@scripts/deps.sh build check
 	@scripts/check.sh quick
+
+check-more:
+	@scripts/deps.sh build check
+	@scripts/check.sh more
+
+# CHECKS="check check-more": these alone.
+check-all:
+	@scripts/check-all.py $(CHECKS)
 
 check-long:
 	@scripts/deps.sh build check programs aarch64
@@ -94,6 +107,13 @@ check-adapters:
 	@cmake --build --preset release -j $(JOBS) --target adapters/all stook_malloc_shared test-launcher
 	@scripts/check-adapters.sh build $(ADAPTERS)
 
+# Sources are fetched once, and kept below build/sources.
+check-pools:
+	@scripts/deps.sh build pools
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook_shared stook_malloc_shared
+	@tests/pools/check.py $(POOLS)
+
 check-errors:
 	@scripts/deps.sh build check
 	@cmake --preset release >/dev/null
@@ -106,11 +126,23 @@ check-look:
 	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_shared stook_malloc_shared example-tenants
 	@scripts/check-look.py
 
+check-compare:
+	@scripts/deps.sh build run check bench
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_malloc_shared stook-bench-own programs.plug_twice
+	@scripts/check-compare.py
+
 check-leaks:
 	@scripts/deps.sh build run check programs look
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_shared stook_malloc_shared
 	@scripts/check-leaks.py
+
+check-why:
+	@scripts/deps.sh build run check programs look
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_shared stook_malloc_shared programs.prog_holes programs.plug_holes test-launcher
+	@ctest --test-dir build -R '^programs\.why' -V
 
 check-yama:
 	@scripts/deps.sh build yama
@@ -169,8 +201,10 @@ deps:
 install:
 	@scripts/deps.sh build
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >/dev/null
-	@cmake --build --preset release -j $(JOBS)
+	@cmake --build --preset release -j $(JOBS) --target stook-installed
 	@DESTDIR="$(DESTDIR)" cmake --install build
+	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || \
+	    echo "ldconfig needs root: until it has run, programs need LD_LIBRARY_PATH=$(PREFIX)/lib"
 
 format:
 	@scripts/deps.sh format

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Runs every case of stook-bench with tiny parameters and checks what it prints.
 
+    smoke.py BENCH [quick]     quick: the cases of single calls and of memory only
+
 Nothing is said here about how fast anything is: only that each case runs, that its records have
 exactly the keys that are promised, that no figure is impossible, and that what is missing is said.
 """
@@ -416,11 +418,22 @@ def check_chain(bench):
         check(rows and all(set(row) == CHAIN and row["ns"] > 0 for row in rows), "the rows of stook-bench-chain")
 
 
+def check_refusals(bench):
+    for arguments, said in ((("idle", "--litter", "0.5"), "no such case"), (("slab_bulk", "--mode", "nonsense"), "there is no nonsense"),
+                            (("nonsense",), "no such case")):
+        refused = subprocess.run([bench, *arguments], stderr=subprocess.PIPE, text=True, check=False)
+        check(refused.returncode == 2 and said in refused.stderr, f"{arguments} is refused: {refused}")
+
+
 def main():
     bench = sys.argv[1]
     check_chain(bench)
     check_times(bench, "pair", 1, LOOPS, False)
     check_times(bench, "batch", 4, LOOPS, True, "--n", "4")
+    check_memory(bench, "returned", "--mib", "8")
+    check_refusals(bench)
+    if sys.argv[2:] == ["quick"]:
+        return 1 if failures else 0
     check_handoff(bench)
     check_slab_bulk(bench)
     check_slub_bulk(bench)
@@ -434,8 +447,8 @@ def main():
     check_latency(bench)
     check_programs(bench)
     check_long(bench)
-    check_memory(bench, "returned", "--mib", "8")
     check_memory(bench, "breathing", "--mib", "4", "--rounds", "2")
+    check_memory(bench, "parked", "--mib", "4", "--threads", "2", "--rounds", "3")
     check_memory(bench, "remote-ordered", "--mib", "8", "--threads", "3", "--rounds", "8")
     check_memory(bench, "remote-random", "--mib", "8", "--threads", "3", "--rounds", "8")
 
@@ -458,13 +471,6 @@ def main():
     littered, _ = records(bench, "kmalloc", "--quick", "--litter", "0.5", "--n", "500", "--size", "64", "--allocators",
                           "stook,glibc,dpdk")
     check({line["allocator"] for line in littered} == {"stook", "glibc"}, f"a littered heap: {littered}")
-    refused = subprocess.run([bench, "idle", "--litter", "0.5"], stderr=subprocess.PIPE, text=True)
-    check(refused.returncode == 2 and "no such case" in refused.stderr, "a case that is not littered")
-    refused = subprocess.run([bench, "slab_bulk", "--mode", "nonsense"], stderr=subprocess.PIPE,
-                             text=True)
-    check(refused.returncode == 2 and "there is no nonsense" in refused.stderr, "an unknown mode")
-    refused = subprocess.run([bench, "nonsense"], stderr=subprocess.PIPE, text=True)
-    check(refused.returncode == 2 and "no such case" in refused.stderr, "an unknown case")
     return 1 if failures else 0
 
 

@@ -8,6 +8,7 @@
 #include "support/fuzz.h"
 
 #include "export/fleet.h"
+#include "look/holes.h"
 #include "look/leaks.h"
 #include "view/view.h"
 
@@ -66,7 +67,8 @@ static void view_all_there(struct target *target, const uint64_t *pages, bool *t
 }
 
 static bool view_mappings(struct target *target,
-                          bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg)
+                          bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg,
+                          bool resident)
 {
     const struct target_mapping program = {.begin = (uintptr_t)__ehdr_start,
                                            .end = (uintptr_t)__ehdr_start + TARGET_PAGE,
@@ -81,6 +83,7 @@ static bool view_mappings(struct target *target,
                                         .path = ""};
 
     (void)target;
+    (void)resident;
     return fn(&program, arg) && fn(&data, arg);
 }
 
@@ -241,6 +244,7 @@ static void view_look(struct heap *heap, FILE *to)
 {
     struct target_error error;
     struct leaks leaks;
+    struct holes holes;
 
     if (!heap_read(heap, &error)) {
         FUZZ_CHECK(patches > 0);
@@ -251,6 +255,8 @@ static void view_look(struct heap *heap, FILE *to)
         view_whatis(heap, roots[i]);
     (void)heap_each_tag(heap, view_tag, heap);
     heap_each_block(heap, view_block, heap);
+    holes_read(&holes, heap);
+    holes_free(&holes);
     (void)heap_profile(heap, true, to);
     (void)heap_profile(heap, false, to);
     heap->target->live = true; /* so that no core file is asked for */

@@ -20,9 +20,11 @@ OPENS = re.compile(r"(?<![\w.])(?:raw_)?(?:open|openat|fopen|freopen|creat)\((?!
 
 # By file, what may stand in a line that is found, and why.
 MAY = {
+    "tools/compare/launch.c": {"kill(child, signal": "a child of its own", "open(name, O_RDONLY": "/proc/PID/maps",
+                               "PTRACE_CONT, pid": "a process that it traces goes on"},
     "tools/export/http.c": {"kill(c->child": "a child of its own, which it has not waited for"},
     "tools/look/apart.c": {"kill(child": "the same", "fopen(path": "/proc/PID/stat"},
-    "tools/look/target_pid.c": {"openat(folder, name": "the kernel's files of a process", 'openat(pid_folder(target), "maps"': "the same",
+    "tools/look/target_pid.c": {"openat(folder, name": "the kernel's files of a process", 'openat(pid_folder(target), resident ? "smaps" : "maps"': "the same",
                                 "open(path, O_RDONLY | O_DIRECTORY": "/proc/PID", 'openat(own->folder, "pagemap"': "the kernel's"},
     "tools/look/stop.c": {"fopen(path": "/proc/PID/syscall", "PTRACE_CONT, thread->number": "a thread that it traces goes on"},
     "tools/stook/run_leaks.c": {"fopen(path": "/proc/PID/status", "PTRACE_CONT, thread,": "a thread that it traces goes on",

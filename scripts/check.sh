@@ -3,9 +3,11 @@
 # Builds the presets and runs their tests; the last line is "N passed, N failed" (a preset that
 # does not build has failed once), and the exit status is right.  Skipped tests are named.
 #
-#   check.sh quick       release: all but long; dev, asan, tsan, locked, clang: a part each;
+#   check.sh quick       release: all but long and more; dev, asan, tsan, clang: a part each;
 #                        core: unit, property and stress tests of base to cache alone
-#                        lean: unit and api tests of what the library has without what watches, and its size
+#                        lean: what the library without what watches says, exports and weighs
+#   check.sh more        what is labelled more of these (tests/CMakeLists.txt), unit and api tests of lean and clang, and
+#                        the preset locked: minutes
 #   check.sh long        what is labelled long, everywhere, and aarch64
 #   check.sh aarch64     cross-compiled: in locked mode under qemu-user, where there is no rseq, and all
 #                        of them in both modes in a virtual machine
@@ -30,25 +32,33 @@ quietly() {
 }
 
 # preset NAME LABELS EXCLUDED [NAMES [ONLY]]: builds a preset and runs the tests with one of the labels ("" for
-# all), but for those whose names match, or only those that match
+# all), but for those whose names match, or only those that match.  LABELS may be followed by + and one more label that
+# they must have.  With parts=yes only what tests of these labels need is built, with parts="TARGET..." these targets.
 preset() {
-    local preset=$1 labels=$2 excluded=$3 but=${4:-} only=${5:-} begin=$SECONDS
-    local dir=build-$preset log
+    local preset=$1 labels=${2%+*} excluded=$3 but=${4:-} only=${5:-} begin=$SECONDS
+    local dir=build-$preset log targets=()
     [ "$preset" != release ] || dir=build
+    case ${parts:-} in
+    "") ;;
+    yes) read -r -a targets <<<"--target tests-${labels//|/ tests-}" ;;
+    *) read -r -a targets <<<"--target $parts" ;;
+    esac
     echo "== $preset"
     if ! quietly cmake --preset "$preset" -DSTOOK_REQUIRE_TESTS=ON ||
-        ! quietly cmake --build --preset "$preset" -j "$jobs" -- -k 0; then
+        ! quietly cmake --build --preset "$preset" -j "$jobs" "${targets[@]}" -- -k 0; then
         failed=$((failed + 1))
         names+=("$preset does not build")
         return
     fi
     local select=()
     [ -z "$labels" ] || select+=(-L "^($labels)\$")
+    [[ $2 != *+* ]] || select+=(-L "^${2#*+}\$")
     [ -z "$excluded" ] || select+=(-LE "^($excluded)\$")
     [ -z "$but" ] || select+=(-E "$but")
     [ -z "$only" ] || select+=(-R "$only")
+    # One more than CPUs: many tests wait, for processes and for each other's threads.
     log=$dir/check.log
-    ctest --test-dir "$dir" --output-on-failure --no-tests=error -j "$jobs" "${select[@]}" 2>&1 |
+    ctest --test-dir "$dir" --output-on-failure --no-tests=error -j $((jobs + 1)) "${select[@]}" 2>&1 |
         tee "$log" | grep -v '^ *Start \|^Internal ctest\|^Label Time\|^[a-z]* *= .* proc)$\|^$'
     local status=${PIPESTATUS[0]} bad skip total
     # "98% tests passed, 2 tests failed out of 90": skipped ones are among the 90.
@@ -125,16 +135,33 @@ debug() {
     fi
 }
 
+# quick or more: the same presets, without what is labelled more, or that alone.  A preset that is built for its tests only
+# has parts=yes: dev compiles all with warnings as errors.
+daily() { # quick|more
+    local excluded="long|more" more=
+    if [ "$1" = more ]; then
+        excluded=long more=+more
+    fi
+    preset release "$more" "$excluded"
+    preset dev "unit|api|property|fault|death|fuzz$more" "$excluded"
+    preset core "$more" "$excluded"
+    parts=yes preset tsan "unit|api|stress$more" "$excluded"
+}
+
 case ${1:-quick} in
 quick)
-    preset release "" long
-    preset dev "unit|api|property|fault|death|fuzz" long
-    preset core "" long
-    preset lean "unit|api|lean" long
-    preset asan "unit|api|property|fault|stress|fuzz" long
-    preset tsan "unit|api|stress" long
+    daily quick
+    parts=yes preset lean lean "long|more"
+    parts=yes preset asan "unit|api|property|fault|stress|fuzz" "long|more"
+    # The other compiler: the library and the tool compile without a warning, and its restartable sections work.
+    parts="stook_shared stook_malloc_shared stook_urcu_shared stook-tool unit.test_percpu_steps unit.test_rows_steps" \
+        preset clang unit long "" '^unit\.(percpu|rows)_steps$'
+    ;;
+more)
+    daily more
+    preset lean "unit|api" long
     preset locked "unit|api|fuzz" long
-    # The other compiler: the default mode, since the other modes have no code of their own there.
+    # The default mode, since the other modes have no code of their own there.
     preset clang "unit|api|fuzz" long '\.(locked|own)$'
     ;;
 long)
@@ -154,7 +181,7 @@ debug)
     debug
     ;;
 *)
-    echo "check.sh: quick, long, aarch64, programs or debug" >&2
+    echo "check.sh: quick, more, long, aarch64, programs or debug" >&2
     exit 2
     ;;
 esac

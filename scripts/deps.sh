@@ -98,6 +98,15 @@ adapters    libpython3.11-testsuite /usr/lib/python3.11/test/test_json/__init__.
 adapters    make                    make
 adapters    dpkg-dev                dpkg-source
 
+pools       make                    make
+pools       dpkg-dev                dpkg-source
+pools       libssl-dev              pc:libcrypto
+pools       liblua5.3-dev           pc:lua5.3
+pools       libevent-dev            pc:libevent
+pools       perl                    perl
+pools       varnish                 varnishtest
+pools       nghttp2-client          h2load
+
 format      clang-format-14         clang-format-14
 
 models      spin                    spin

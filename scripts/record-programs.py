@@ -17,7 +17,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STOOK = pathlib.Path(os.environ.get("STOOK", ROOT / "build/bin/stook")).resolve()
 os.environ.setdefault("STOOK_BENCH_LIBEXEC", str(ROOT / "build/libexec/stook-bench"))
-sys.path.insert(0, str(ROOT / "bench/programs"))
+sys.path[:0] = [str(ROOT / "bench/programs"), str(ROOT / "tools/compare")]
 sys.dont_write_bytecode = True
 import catalogue  # pylint: disable=wrong-import-position
 import measure  # pylint: disable=wrong-import-position

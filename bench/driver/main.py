@@ -123,8 +123,9 @@ def main():
     machine.enter_root()
     if len(sys.argv) > 1 and sys.argv[1] in PROGRAMS:
         os.environ["STOOK_BENCH_LIBEXEC"] = runs.WORKERS
-        os.environ["PYTHONPATH"] = os.path.dirname(os.path.realpath(__file__))  # machine.py
-        script = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../programs", PROGRAMS[sys.argv[1]])
+        here = os.path.dirname(os.path.realpath(__file__))
+        os.environ["PYTHONPATH"] = here + ":" + os.path.join(here, "../../tools/compare")  # machine.py; what stook compare is
+        script = os.path.join(here, "../programs", PROGRAMS[sys.argv[1]])
         os.execv(sys.executable, [sys.executable, script, *sys.argv[2:]])
     options = command_line()
     libraries = against.open_libraries(options.against) if options.against else None

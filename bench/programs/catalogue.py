@@ -29,16 +29,6 @@ class Program:
         return None
 
 
-@dataclasses.dataclass
-class Command:
-    words: list
-    env: dict = dataclasses.field(default_factory=dict)
-    stdin: typing.Optional[pathlib.Path] = None
-    cwd: typing.Optional[pathlib.Path] = None
-    prepare: typing.Optional[typing.Callable] = None  # before each run
-    checked: bool = True  # its standard output is the same in each run
-
-
 def find(name):
     """A program by name: real ones, not the wrappers that start another interpreter first."""
     if name == "python3":
@@ -53,7 +43,7 @@ def find(name):
 
 def own(name, what, threads=False):
     def make(folder, size):
-        return Command([OWN, name, str(max(1, int(100 * size)))])
+        return measure.Command([OWN, name, str(max(1, int(100 * size)))])
     return Program(f"own-{name}", what, (OWN,), make, threads=threads)
 
 
@@ -62,7 +52,7 @@ def made(function):
     def make(folder, size):
         words, options = function(folder, size)
         words[0] = find(words[0]) or words[0]
-        return Command([str(word) for word in words], **options)
+        return measure.Command([str(word) for word in words], **options)
     return make
 
 

@@ -8,14 +8,17 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 
-import catalogue
+import burst
 import machine
 import mallocs
 import measure
 
 LONG = str(measure.LIBEXEC / "stook-bench-long")
 HEAP_MIB = 16 << 10
+CASES = ["drift", "mixed", "prefork", "heap", "burst", "trace"]
+BURST = {burst.Redis: 300000, burst.Python: 300000}  # keys and dictionaries
 
 
 def available_mib():
@@ -26,11 +29,12 @@ def available_mib():
 def command_line():
     parser = argparse.ArgumentParser(prog="stook-bench long", description=__doc__.split(": ", 1)[1])
     mallocs.add_options(parser, "case", 900)
-    parser.add_argument("--case", metavar="LIST", help="of drift, mixed, prefork, heap, trace: only these")
+    parser.add_argument("--case", metavar="LIST", help="of drift, mixed, prefork, heap, burst, trace: only these")
     parser.add_argument("--mib", type=int, default=200, metavar="N", help="live (200)")
     parser.add_argument("--hours", type=int, default=24, metavar="N", help="of drift and mixed (24)")
     parser.add_argument("--children", type=int, default=4, metavar="N", help="of prefork (4)")
     parser.add_argument("--after", type=int, default=10, metavar="SECONDS", help="from the work's end to the last reading (10)")
+    parser.add_argument("--seconds", type=int, default=300, metavar="N", help="of burst: after the last free (300)")
     parser.add_argument("--trace", action="append", default=[], metavar="FILE",
                         help="plays a trace that stook run --trace wrote; may be given several times")
     parser.add_argument("--times", type=int, default=3, metavar="N", help="how often a trace is played (3)")
@@ -42,8 +46,8 @@ def command_line():
 
 def cases(options):
     """(name, words) of what was asked for; what cannot run here is named."""
-    wanted = options.case.split(",") if options.case else ["drift", "mixed", "prefork", "heap", "trace"]
-    unknown = set(wanted) - {"drift", "mixed", "prefork", "heap", "trace"}
+    wanted = options.case.split(",") if options.case else CASES
+    unknown = set(wanted) - set(CASES)
     if unknown:
         sys.exit(f"stook-bench long: no such case: {', '.join(sorted(unknown))}")
     made = []
@@ -67,7 +71,7 @@ def cases(options):
 def run(words, malloc, timeout):
     """What it printed: lists of numbers by the first word."""
     reader, writer = os.pipe()
-    one = measure.Run(catalogue.Command([LONG, *map(str, words)]), malloc, writer)
+    one = measure.Run(measure.Command([LONG, *map(str, words)]), malloc, writer)
     os.close(writer)
     with open(reader, encoding="ascii") as lines:
         one.wait_for_success(timeout)  # it says less than a pipe holds
@@ -103,10 +107,30 @@ def show(record):
           cell(record["child_private_mib"], 2), flush=True)
 
 
+def bursts(options, those):
+    """The table or records of burst; how many mallocs failed."""
+    failures = 0
+    for subject, size in BURST.items():
+        if why := subject.missing():
+            print(f"missing: burst {subject.name}: {why}", file=sys.stderr)
+            continue
+        with tempfile.TemporaryDirectory(prefix="stook-bench-") as folder:
+            records = burst.run(subject, folder, those, size * options.mib // 200,
+                                [at for at in burst.AT if at <= options.seconds])
+        failures += len(those) - len(records)
+        if not options.json and records:
+            print(f"\nburst {subject.name}: MiB when full, and seconds after the last free\n  {'':<12}{'full':>8}" +
+                  "".join(f"{at:>8}" for at in records[0]["seconds"]))
+        for record in records:
+            print(json.dumps(record) if options.json else f"  {record['allocator']:<12}{record['full_mib']:>8.1f}" +
+                  "".join(f"{mib:>8.1f}" for mib in record["resident_mib"]), flush=True)
+    return failures
+
+
 def main():
     options = command_line()
     those = mallocs.find_all(options)
-    failures = 0
+    failures = bursts(options, those) if options.case is None or "burst" in options.case.split(",") else 0
     for name, words in cases(options):
         if not options.json:
             print(f"\n{name}\n  {'':<12}" + "".join(f"{title:>13}" for title in (

@@ -13,6 +13,7 @@ import machine
 import mallocs
 import measure
 import report
+import server
 import servers
 import suite
 
@@ -86,7 +87,7 @@ class Subject:
     def run(self, malloc, seconds):
         """The figures of each row that the subject has in tables."""
         if self.is_server:
-            return {self.name: servers.run(self.thing, malloc, self.options.size)}
+            return {self.name: server.run(self.thing, malloc, self.options.size)}
         figures = measure.run(self.thing, malloc, self.cpu, seconds)
         if malloc.name.endswith(report.LITTERED):
             mallocs.subtract(self.cost / "cost", figures)
@@ -98,7 +99,7 @@ class Subject:
     def sampled(self, malloc):
         pause = self.options.sample_ms / 1000
         if self.is_server:
-            return servers.run_sampled(self.thing, malloc, self.options.size, pause)
+            return server.run_sampled(self.thing, malloc, self.options.size, pause)
         return measure.run_sampled(self.thing, malloc, self.cpu, self.options.timeout, pause)
 
 
@@ -114,19 +115,11 @@ def one_run(subject, malloc, options, is_counted):
 
 def rounds(subject, those, options):
     """For each row of the subject and each malloc its figures, a dictionary a round; and what failed."""
-    rows, failed = {}, {}
-    for turn in range(-1, options.repeats):  # the first warms up and is not counted
-        for at in range(len(those)):
-            malloc = those[(at + max(turn, 0)) % len(those)]
-            if malloc.name in failed:
-                continue
-            try:
-                figures = one_run(subject, malloc, options, turn >= 0)
-            except (measure.Failed, OSError) as error:
-                failed[malloc.name] = str(error)
-                continue
-            for row in figures if turn >= 0 else ():
-                rows.setdefault(row, {}).setdefault(malloc.name, []).append(figures[row])
+    taken, failed = measure.in_turns(those, options.repeats, lambda malloc, counts: one_run(subject, malloc, options, counts))
+    rows = {}
+    for name, runs in taken.items():
+        for row, figures in ((row, figures) for one in runs for row, figures in one.items()):
+            rows.setdefault(row, {}).setdefault(name, []).append(figures)
     return rows or {subject.name: {}}, failed
 
 

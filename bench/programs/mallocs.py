@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The mallocs to preload."""
-import dataclasses
 import os
 import pathlib
 import re
-import subprocess
 import sys
-import typing
 
-import catalogue
 import machine
 import measure
 import report
@@ -17,25 +13,7 @@ LITTER, RECORD = (str(measure.LIBEXEC / f"libstook-bench-{name}.so") for name in
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
 
-@dataclasses.dataclass(frozen=True)
-class Malloc:
-    name: str
-    preload: typing.Optional[str]
-
-    def missing(self):
-        """Why it cannot be measured, or None: a library that the loader does not take would be glibc's figures."""
-        if not self.preload:
-            return None
-        if not os.path.exists(self.preload):
-            return f"no {self.preload}"
-        reader, writer = os.pipe()
-        run = measure.Run(catalogue.Command(["/bin/cat", "/proc/self/maps"]), self, writer)
-        os.close(writer)
-        with open(reader, encoding="utf-8") as maps:
-            is_there = os.path.realpath(self.preload) in maps.read()
-        code, _ = run.wait(10)
-        return None if is_there and code == 0 else f"{self.preload} does not load: /bin/cat ends with {code}"
-
+class Malloc(measure.Malloc):
     def littered(self):
         return Malloc(self.name + report.LITTERED, f"{LITTER}:{self.preload}" if self.preload else LITTER)
 
@@ -44,12 +22,11 @@ class Malloc:
             return os.confstr("CS_GNU_LIBC_VERSION")
         path = os.path.realpath(self.preload)
         if self.name == "stook":
-            return said("git", "-C", str(SOURCE), "describe", "--always", "--dirty") or os.path.basename(path)
+            return measure.said("git", "-C", str(SOURCE), "describe", "--always", "--dirty") or os.path.basename(path)
         crate = re.search(rf"^{self.name} = .*# (.*)", (SOURCE / "bench/peers/Cargo.toml").read_text(encoding="utf-8"), re.M)
         if crate:
             return crate[1]
-        package = said("dpkg-query", "-S", path).split(": ")[0]
-        return (package and said("dpkg-query", "-W", "-f", "${Package} ${Version}", package)) or os.path.basename(path)
+        return measure.package(path)
 
 
 def subtract(path, figures):
@@ -59,14 +36,6 @@ def subtract(path, figures):
             figures[key] -= int(microseconds) / 1e6
             figures["cpu_s"] -= int(microseconds) / 1e6
     path.unlink(missing_ok=True)
-
-
-def said(*words):
-    """What the command prints, or nothing."""
-    try:
-        return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout.strip()
-    except OSError:
-        return ""
 
 
 def add_options(parser, what, seconds):

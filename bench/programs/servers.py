@@ -13,19 +13,16 @@ import time
 
 import catalogue
 import measure
+import server
 
 LOAD = str(measure.LIBEXEC / "stook-bench-load")
 
 
-class Server:
-    """A server in a folder of its own. Subclasses say how it is started and what loads it."""
-    name = package = what = ""
+class Bench(server.Server):
+    """One that this machine may have, and our program that loads it."""
+    package = what = ""
     needs = ()
     connections = 40
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.run = None
 
     @classmethod
     def missing(cls):
@@ -33,31 +30,6 @@ class Server:
             if not catalogue.find(need):
                 return f"{need} not found (Debian: {cls.package})"
         return None
-
-    def words(self):
-        raise NotImplementedError
-
-    def load(self, size):
-        raise NotImplementedError
-
-    def ready(self):
-        raise NotImplementedError
-
-    def begin(self, malloc):
-        command = catalogue.Command([str(word) for word in self.words()], cwd=self.folder)
-        self.run = measure.Run(command, malloc)
-        end = time.monotonic() + 20
-        while not self.ready():
-            if self.run.has_ended() or time.monotonic() > end:
-                self.end()
-                raise measure.Failed(f"{self.name} did not start")
-            time.sleep(0.02)
-
-    def end(self, how=signal.SIGTERM):
-        """Stops it; what it used."""
-        run_, self.run = self.run, None
-        run_.stop(how)
-        return run_.wait(20)[1]
 
     def load_by_protocol(self, protocol, address, requests, *more):
         done = subprocess.run([LOAD, protocol, str(address), str(self.connections), str(requests), *more],
@@ -72,17 +44,7 @@ class Server:
         return figures
 
 
-def can_connect(address):
-    family = socket.AF_UNIX if isinstance(address, (str, pathlib.Path)) else socket.AF_INET
-    with socket.socket(family) as one:
-        try:
-            one.connect(str(address) if family == socket.AF_UNIX else address)
-            return True
-        except OSError:
-            return False
-
-
-class Redis(Server):
+class Redis(Bench):
     name, package, needs = "redis", "redis-server", ("redis-server",)
     what = "strings, lists and hashes by 40 connections"
 
@@ -91,13 +53,13 @@ class Redis(Server):
                 "--save", "", "--appendonly", "no", "--dir", self.folder]
 
     def ready(self):
-        return can_connect(self.folder / "redis.socket")
+        return server.can_connect(self.folder / "redis.socket")
 
     def load(self, size):
         return self.load_by_protocol("redis", self.folder / "redis.socket", max(1000, int(100000 * size)))
 
 
-class Memcached(Server):
+class Memcached(Bench):
     name, package, needs = "memcached", "memcached", ("memcached",)
     what = "sets and gets of log-uniform sizes by 40 connections"
 
@@ -106,14 +68,14 @@ class Memcached(Server):
         return [catalogue.find("memcached"), "-s", self.folder / "memcached.socket", "-t", "2", "-m", "64", *user]
 
     def ready(self):
-        return can_connect(self.folder / "memcached.socket")
+        return server.can_connect(self.folder / "memcached.socket")
 
     def load(self, size):
         return self.load_by_protocol("memcached", self.folder / "memcached.socket",
                                      max(1000, int(100000 * size)))
 
 
-class Nginx(Server):
+class Nginx(Bench):
     name, package, needs = "nginx", "nginx-light", ("nginx",)
     what = "a page of 20 KB by 40 connections that are kept"
 
@@ -136,13 +98,13 @@ http {{ access_log off; client_body_temp_path {folder}; proxy_temp_path {folder}
         return [catalogue.find("nginx"), "-p", self.folder, "-c", self.folder / "nginx.conf"]
 
     def ready(self):
-        return can_connect(("127.0.0.1", self.port))
+        return server.can_connect(("127.0.0.1", self.port))
 
     def load(self, size):
         return self.load_by_protocol("http", self.port, max(500, int(30000 * size)), "/page.txt")
 
 
-class Postgres(Server):
+class Postgres(Bench):
     name, package, needs = "postgresql", "postgresql", ("postgres", "initdb", "pgbench")
     what = "pgbench, 8 connections, in a database of its own"
 
@@ -174,7 +136,7 @@ class Postgres(Server):
                 "-c", "fsync=off", "-c", "shared_buffers=32MB"]
 
     def ready(self):
-        if not can_connect(self.folder / ".s.PGSQL.5432"):
+        if not server.can_connect(self.folder / ".s.PGSQL.5432"):
             return False
         return subprocess.run(self.client("-i", "-s", "1", "-q") if not self.filled else
                               ["/bin/true"], check=False, stdout=subprocess.DEVNULL,
@@ -204,25 +166,3 @@ class Postgres(Server):
 
 
 SERVERS = [Redis, Memcached, Nginx, Postgres]
-
-
-def run(server, malloc, size):
-    """One run: requests a second, latencies, and what the server used for them."""
-    begin = time.monotonic()
-    server.begin(malloc)
-    try:
-        figures = server.load(size)
-    finally:
-        used = server.end()
-    return figures | used | {"wall_s": time.monotonic() - begin}
-
-
-def run_sampled(server, malloc, size, pause):
-    server.begin(malloc)
-    sampler = measure.Sampler(server.run, pause)
-    try:
-        server.load(size)
-    finally:
-        figures = sampler.stop()
-        server.end()
-    return figures

@@ -7,7 +7,6 @@ import shutil
 import sys
 import tempfile
 
-import catalogue
 import measure
 
 # The class of those that people use; the others are made for measuring a malloc.
@@ -36,7 +35,7 @@ class Test:
                 external.write(f"{malloc.name} {malloc.preload}\n")
                 external.flush()
                 which = f"--external={external.name}"
-            command = catalogue.Command(["/bin/bash", "../../bench.sh", self.name, which], cwd=self.folder)
+            command = measure.Command(["/bin/bash", "../../bench.sh", self.name, which], cwd=self.folder)
             measure.run(command, None, None, seconds)
         lines = results.read_text(encoding="utf-8") if results.exists() else "it wrote no results"
         rows = {row: figures for row, _, figures in read(lines.splitlines())}

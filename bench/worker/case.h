@@ -53,6 +53,7 @@ int case_large_fixed(const struct case_params *params, struct case_result *resul
 int case_large_alternating(const struct case_params *params, struct case_result *result);
 int case_large_growing(const struct case_params *params, struct case_result *result);
 int case_large_random(const struct case_params *params, struct case_result *result);
+int case_parked(const struct case_params *params, struct case_result *result);
 int case_returned(const struct case_params *params, struct case_result *result);
 int case_breathing(const struct case_params *params, struct case_result *result);
 int case_remote_ordered(const struct case_params *params, struct case_result *result);

@@ -31,6 +31,7 @@ static const struct {
     {"slub_bulk", case_slub_bulk},
     {"kmalloc", case_kmalloc},
     {"idle", case_idle},
+    {"parked", case_parked},
 #endif
 #if ADAPTER_ACCOUNTS
     {"tags", case_accounted},

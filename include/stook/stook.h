@@ -232,6 +232,8 @@ struct stook_cache_args {
     size_t
         cached_bytes_max; /* its barns hold no more, or STOOK_UNLIMITED; 0: 8 MiB if it is adaptive,
                               * else no budget of its own */
+    size_t
+        slab_bytes_max; /* its slabs are no more: then allocations reclaim, or fail; 0: no limit */
 };
 
 /*
@@ -247,7 +249,7 @@ struct stook_cache_args {
  *                   member is set that this version does not know
  *          EINVAL   unknown flags, both of LINK_*, links inside with a constructor or TYPESAFE, or ADAPTIVE
  *                   with NOSHEAF
- *          E2BIG    object_size, align or sheaf_capacity is beyond its limit
+ *          E2BIG    object_size, align or sheaf_capacity is beyond its limit, or slab_bytes_max is less than a slab
  *          ENFILE   STOOK_CACHES_MAX caches are alive
  *          ENOTSUP  STOOK_CACHE_TYPESAFE, and no RCU was set
  *          ENOMEM   out of memory for the descriptors; or called by a function that the library's own start calls,
@@ -336,7 +338,8 @@ STOOK_API long stook_cache_validate(struct stook_cache *cache);
  * the cache says.  The caller frees it, from any thread.
  *
  * returns: the object, or NULL
- * errors:  ENOMEM   out of memory, or the flags forbid the work needed to get some
+ * errors:  ENOMEM   out of memory, or the cache's slab_bytes_max is reached, or the flags forbid the work needed
+ *                   to get some
  *          EINVAL   STOOK_ZERO on a cache with a constructor, or unknown flags
  *          EDQUOT   STOOK_CACHE_ACCOUNT, and the thread's group is at a limit
  * context: any with STOOK_SIGNAL_SAFE, else not in a signal handler

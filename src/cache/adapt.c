@@ -93,14 +93,12 @@ static FIRST_TEXT void adapt_store(struct stook_cache *cache, uint32_t base, uin
     uint32_t capacity = adapt_at(cache, base, level);
     size_t sheaf = (size_t)capacity * cache->layout.stride;
     uint32_t limit = adapt_barn_limit(cache, sheaf);
-    uint32_t least = level > 0 ? (uint32_t)(((size_t)ADAPT_BARN_MOST + sheaf - 1) / sheaf) : 0;
     bool before = cache_has_grown(cache);
 
     policy->base = base;
     __atomic_store_n(&policy->level, level, __ATOMIC_RELAXED);
     __atomic_store_n(&policy->barn_limit, limit, __ATOMIC_RELAXED);
     __atomic_store_n(&policy->barn_most, adapt_barn_most(sheaf, limit, level), __ATOMIC_RELAXED);
-    __atomic_store_n(&policy->barn_least, least, __ATOMIC_RELAXED);
     __atomic_store_n(&policy->capacity, capacity, __ATOMIC_RELAXED);
     __atomic_store_n(&policy->fallen, level == 0 && before, __ATOMIC_RELAXED);
     if (!before && level > 0)

@@ -156,6 +156,7 @@ void cache_boot(void)
         cache->object_size = i < SHEAF_CLASSES ? sheaf_class_size[i] : size;
         cache->align = 64;
         cache->flags = CACHE_INTERNAL | STOOK_CACHE_NOSHEAF;
+        cache->slab_bytes_max = SIZE_MAX;
         if (!layout_plan(&layout, cache->object_size, cache->align, LAYOUT_WRITABLE))
             report_fatal("no layout for the library's own objects");
         cache_setup(cache, &layout, cache_find_index(),
@@ -260,7 +261,8 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     struct layout layout;
     void *memory = NULL;
 
-    if (!cache_plan(&layout, name, size, args)) {
+    if (!cache_plan(&layout, name, size, args) ||
+        (args->slab_bytes_max > 0 && args->slab_bytes_max < (size_t)PAGE_SIZE << layout.order)) {
         errno = E2BIG;
         return NULL;
     }
@@ -288,6 +290,7 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     cache->dtor = args->dtor;
     cache->arg = args->arg;
     cache->permutation = permutation;
+    cache->slab_bytes_max = args->slab_bytes_max > 0 ? args->slab_bytes_max : SIZE_MAX;
     cache_setup(cache, &layout, index, name, flags & STOOK_CACHE_NOSHEAF ? 0 : args->sheaf_capacity,
                 args->cached_bytes_max);
     return cache;

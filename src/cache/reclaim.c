@@ -12,6 +12,7 @@
 #include "os/topology.h"
 #include "page/arena.h"
 #include "sheaf/slot.h"
+#include "slab/node.h"
 
 #include <errno.h>
 
@@ -82,7 +83,7 @@ static bool reclaim_own(struct stook_cache *cache, bool (*attempt)(void *arg), v
     context_enter();
     reclaim_drain_one(cache, near);
     done = attempt(arg);
-    if (!done) {
+    if (!done && node_may_grow(cache)) {     /* else other caches' memory is of no use to it */
         pin_each(reclaim_drain_next, &near); /* the caches of sheaves last, which are the oldest */
         done = attempt(arg);
     }

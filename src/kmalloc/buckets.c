@@ -33,7 +33,8 @@ struct stook_kmem_buckets *stook_kmem_buckets_create(const char *name,
 
     if (!name || !grow_read(&args, sizeof(args), given) ||
         (args.flags & ~(unsigned)BUCKETS_FLAGS) || args.align || args.dtor || args.sheaf_capacity ||
-        args.cached_bytes_max || ((args.flags & STOOK_CACHE_ZERO_ON_FREE) && args.ctor)) {
+        args.cached_bytes_max || args.slab_bytes_max ||
+        ((args.flags & STOOK_CACHE_ZERO_ON_FREE) && args.ctor)) {
         errno = EINVAL;
         return NULL;
     }

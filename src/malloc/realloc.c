@@ -80,7 +80,8 @@ static void *realloc_object(void *object, size_t size, const void *from)
     if (had > SIZES_MAX || size > SIZES_MAX) {
         if (had > SIZES_MAX && size > SIZES_MAX)
             return realloc_large(object, had, size, from);
-    } else if (size <= had && (size > had / 2 || had <= 2 * SIZES_STEP)) {
+    } else if (size <= had && (had - size <= had / REALLOC_SLACK || had <= 2 * SIZES_STEP ||
+                               sizes_class(size) == sizes_class(had))) {
         if (__builtin_expect(fast_is_closed(), 0))
             stook_private_resized(object, size);
         return object;

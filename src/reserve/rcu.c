@@ -58,7 +58,7 @@ static void rcu_return(struct stook_cache *cache, unsigned node, struct sheaf *s
     if (capacity > 0 && capacity <= sheaf_room(sheaf) && sheaf->size <= capacity) {
         sheaf->capacity = capacity;
         barn_return(cache, node, sheaf, nospin);
-        barn_shed(cache, node, nospin);
+        barn_shed(cache, node, false, nospin);
         return;
     }
     sheaf_flush(cache, sheaf, nospin);

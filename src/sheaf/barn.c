@@ -12,11 +12,14 @@
 #include "slab/stat.h"
 
 enum {
-    BARN_REFUSALS = 4,   /* full sheaves refused in a row, or as many as the limit, halve it … */
-    BARN_PATIENCE = 2,   /* … of a cache that has grown, this many times as many */
-    BARN_EMPTY_MORE = 2, /* empty sheaves kept beyond the limit of full ones */
-    BARN_PRESSED = 8,    /* misses at the highest limit after which an adaptive cache wants more */
-    BARN_TICKS = 64,     /* exchanges of a thread from one check of idle caches to the next */
+    BARN_REFUSALS = 4,    /* full sheaves refused in a row, or as many as the limit, halve it … */
+    BARN_PATIENCE = 2,    /* … of a cache that has grown, this many times as many */
+    BARN_EMPTY_MORE = 2,  /* empty sheaves kept beyond the limit of full ones */
+    BARN_PRESSED = 8,     /* misses at the highest limit after which an adaptive cache wants more */
+    BARN_SIFTED = 2,      /* full sheaves that are sifted after a refusal, … */
+    BARN_SIFTS = 1 << 20, /* … where the cache's slabs on the node are so many bytes */
+    BARN_HELD = 2 << 20,  /* bytes of slabs that the objects of a grown sheaf may hold */
+    BARN_TICKS = 64,      /* exchanges of a thread from one check of idle caches to the next */
 };
 
 static __thread unsigned barn_ticks __attribute__((tls_model("initial-exec")));
@@ -130,7 +133,7 @@ static struct sheaf *barn_get(struct stook_cache *cache, unsigned node, struct s
     if (!barn_lock(cache, barn, node, nospin))
         return NULL;
     full = barn_pop_full(cache, barn);
-    barn->refused = 0;
+    barn_set(&barn->refused, 0);
     if (full) {
         barn->get++;
         STOOK_ASSERT(full->size > 0);
@@ -168,23 +171,56 @@ static void barn_refuse(struct stook_cache *cache, struct barn *barn)
              (cache->flags & STOOK_CACHE_ADAPTIVE) && bounced < UINT32_MAX ? bounced + 1 : 1);
     if (cache_level(cache) > 0)
         patience *= BARN_PATIENCE;
-    if (++barn->refused < BARN_REFUSALS || barn->refused < patience || limit == 0)
+    barn_set(&barn->refused, barn->refused + 1);
+    if (barn->refused < BARN_REFUSALS || barn->refused < patience || limit == 0)
         return;
-    barn->refused = 0;
+    barn_set(&barn->refused, 0);
     barn_set(&barn->full_limit, limit / 2);
     budget_give_barn(cache, barn);
-    if (limit / 2 < __atomic_load_n(&cache->policy.barn_least, __ATOMIC_RELAXED))
+    if (cache_level(cache) > 0 && limit / 2 < cache_barn_limit(cache))
         __atomic_store_n(&cache->policy.verdict, BARN_WANTS_LESS, __ATOMIC_RELAXED);
 }
 
-/* Under the lock, if the budgets let it. */
-static bool barn_add(struct stook_cache *cache, struct barn *barn, struct sheaf *full)
+/* Racy: it has more than it may keep. */
+static bool barn_is_beyond(const struct barn *barn)
+{
+    return __builtin_expect(__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) >
+                                __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED),
+                            0);
+}
+
+uint32_t barn_sift(struct stook_cache *cache, unsigned node, struct sheaf *full)
+{
+    const struct cache_node *at = &cache->nodes[node];
+    uint64_t slabs = __atomic_load_n(&at->node.made, __ATOMIC_RELAXED) -
+                     __atomic_load_n(&at->node.gone, __ATOMIC_RELAXED);
+
+    return __atomic_load_n(&at->barn.refused, __ATOMIC_RELAXED) > 0 &&
+                   (slabs * PAGE_SIZE << cache->layout.order) >= BARN_SIFTS
+               ? sheaf_sift(cache, full)
+               : 0;
+}
+
+void barn_scatters(struct stook_cache *cache, uint32_t sparse, unsigned slabs)
+{
+    size_t held = (size_t)cache_capacity(cache) * PAGE_SIZE << cache->layout.order;
+
+    if (sparse >= SHEAF_SIFT / 2 && sparse < 2 * slabs && cache_level(cache) > 0 &&
+        held > BARN_HELD)
+        __atomic_store_n(&cache->policy.verdict, BARN_WANTS_LESS, __ATOMIC_RELAXED);
+}
+
+/* Under the lock, if the budgets let it: as the first one, or the last. */
+static bool barn_add(struct stook_cache *cache, struct barn *barn, struct sheaf *full, bool last)
 {
     uint64_t bytes = barn_bytes(cache, full);
+    struct sheaf **at = last && barn->full ? &barn->last->next : &barn->full;
 
     if (!budget_take_barn(cache, barn, bytes))
         return false;
-    barn_push(&barn->full, &barn->nr_full, full);
+    if (last || !barn->full)
+        barn->last = full;
+    barn_push(at, &barn->nr_full, full);
     barn->bytes += bytes;
     return true;
 }
@@ -194,15 +230,18 @@ bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
 {
     struct barn *barn = &cache->nodes[node].barn;
     bool room, taken;
+    uint32_t sparse;
 
     STOOK_ASSERT(full->size > 0);
     if (empty)
         *empty = NULL;
-    if (full->capacity > cache_capacity(cache) || barn_refuses(cache, node, nospin) ||
-        !barn_lock(cache, barn, node, nospin))
+    if (full->capacity > cache_capacity(cache) || barn_refuses(cache, node, nospin))
         return false;
-    room = barn->nr_full < barn->full_limit;
-    taken = room && barn_add(cache, barn, full);
+    sparse = barn_sift(cache, node, full);
+    if (!barn_lock(cache, barn, node, nospin))
+        return false;
+    room = barn->nr_full < barn->full_limit && sparse == 0;
+    taken = room && barn_add(cache, barn, full, false);
     if (taken) {
         barn->put++;
         barn->starved = 0;
@@ -219,13 +258,14 @@ bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
     return taken;
 }
 
-void barn_put_rest(struct stook_cache *cache, unsigned node, struct sheaf *rest, bool nospin)
+void barn_put_rest(struct stook_cache *cache, unsigned node, struct sheaf *rest, bool last,
+                   bool nospin)
 {
     struct barn *barn = &cache->nodes[node].barn;
     bool taken = false;
 
     if (rest->size > 0 && barn_lock(cache, barn, node, nospin)) {
-        taken = barn_add(cache, barn, rest);
+        taken = (!last || barn->nr_full < barn->full_limit) && barn_add(cache, barn, rest, last);
         lock_drop(&barn->lock, LOCK_BARN);
     }
     if (!taken) {
@@ -234,22 +274,23 @@ void barn_put_rest(struct stook_cache *cache, unsigned node, struct sheaf *rest,
     }
 }
 
-void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
+void barn_shed(struct stook_cache *cache, unsigned node, bool sift, bool nospin)
 {
     struct barn *barn = &cache->nodes[node].barn;
-    unsigned slabs = SHEAF_FLUSH_SLABS;
+    unsigned slabs = SHEAF_FLUSH_SLABS, turns = 0;
+    bool beyond;
 
-    while (slabs > 0 &&
-           __builtin_expect(__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) >
-                                __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED),
-                            0) &&
+    while (slabs > 0 && ((beyond = barn_is_beyond(barn)) || (sift && turns++ < BARN_SIFTED)) &&
            barn_lock(cache, barn, node, nospin)) {
-        struct sheaf *full = barn->nr_full > barn->full_limit ? barn_pop_full(cache, barn) : NULL;
+        struct sheaf *full = barn_pop_full(cache, barn);
+        uint32_t n;
         lock_drop(&barn->lock, LOCK_BARN);
         if (!full)
             return;
-        (void)sheaf_flush_some(cache, full, &slabs, nospin);
-        barn_put_rest(cache, node, full, nospin);
+        n = beyond ? full->size : sheaf_sift(cache, full);
+        if (n > 0)
+            (void)sheaf_flush_some(cache, full, n, &slabs, nospin);
+        barn_put_rest(cache, node, full, !beyond, nospin);
     }
 }
 
@@ -345,6 +386,7 @@ static void barn_cut_list(struct stook_cache *cache, struct barn *barn, struct s
         struct sheaf *sheaf = *list;
         if (kept < most && (sheaf->size > 0 ? sheaf->capacity <= cache_capacity(cache)
                                             : barn_keeps(cache, sheaf))) {
+            barn->last = sheaf; /* the list of full ones comes second */
             list = &sheaf->next;
             kept++;
             continue;
@@ -364,8 +406,8 @@ static void barn_cut(struct stook_cache *cache, struct barn *barn, uint32_t full
 {
     struct sheaf *chain = NULL;
 
-    barn_cut_list(cache, barn, &barn->full, &barn->nr_full, full, &chain);
     barn_cut_list(cache, barn, &barn->empty, &barn->nr_empty, empty, &chain);
+    barn_cut_list(cache, barn, &barn->full, &barn->nr_full, full, &chain);
     budget_give_barn(cache, barn);
     lock_drop(&barn->lock, LOCK_BARN);
     sheaf_drop(cache, chain, false);

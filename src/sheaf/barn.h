@@ -6,8 +6,13 @@
  * the barn's sheaves are flushed step by step, so a program that only frees ends with none here.  Each
  * miss raises the limit again, up to the cache's barn_limit.  A miss that follows a refusal raises it
  * further, up to 1 MiB, so that a workload that oscillates finds its sheaves cached.  A barn never takes a
- * sheaf that it has no budget for (budget.h).  All calls take the barn's lock once; with `nospin` they only
- * try.
+ * sheaf that it has no budget for (budget.h).
+ *
+ * Each object in a sheaf holds its whole slab.  From a refusal until a thread asks for a sheaf again, the barn takes no sheaf
+ * with sparse objects (sheaf_sift()), and with each that it refuses so two sheaves lose some of theirs.  So what stays after a burst
+ * lies in slabs that are mostly out, in whatever order the objects were freed.
+ *
+ * All calls take the barn's lock once; with `nospin` they only try.
  *
  * A barn changes its own limit only.  If that is not enough, it leaves a verdict in its cache (enum
  * barn_verdict).  After every BARN_TICKS exchanges of a thread, a check of idle caches is due.  The policy
@@ -28,6 +33,13 @@ void barn_init(struct barn *barn, unsigned full_limit);
 struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,
                             bool nospin);
 
+/* sheaf_sift() of a sheaf, once the barn has refused one and more than a few slabs are at stake; else 0. */
+uint32_t barn_sift(struct stook_cache *cache, unsigned node, struct sheaf *full);
+/*
+ * A step of a flush returned sparse objects to so many slabs.  If nearly each was of a slab of its own, slots hold many slabs
+ * by what was freed last: a cache that has grown shrinks.
+ */
+void barn_scatters(struct stook_cache *cache, uint32_t sparse, unsigned slabs);
 /*
  * Takes a full sheaf in, if it may.  False: it is refused, and still the caller's.  The barn refuses a sheaf that is
  * larger than new ones; if barn_refuses(), it does so without the lock.  *empty, when not NULL itself, gets an empty
@@ -36,12 +48,16 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
 bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
                    struct sheaf **empty, bool nospin);
 /*
- * One step of a flush of the full sheaves that are beyond the limit, if there are any.  For each call that had a
- * sheaf refused: so the barn follows its limit in small steps.
+ * One step of a flush of the full sheaves that are beyond the limit, if there are any; else, if asked to `sift`, of the sparse
+ * objects of others.  For each call that had a sheaf refused: so the barn follows its limit in small steps.
  */
-void barn_shed(struct stook_cache *cache, unsigned node, bool nospin);
-/* The rest of a sheaf that is flushed in steps: it lies beyond the limit, for barn_shed().  Without budget it is flushed now. */
-void barn_put_rest(struct stook_cache *cache, unsigned node, struct sheaf *rest, bool nospin);
+void barn_shed(struct stook_cache *cache, unsigned node, bool sift, bool nospin);
+/*
+ * The rest of a sheaf that is flushed in steps: the first one, even beyond the limit, for barn_shed(); or the last one within
+ * it.  Where there is no room, or no budget, it is flushed now.
+ */
+void barn_put_rest(struct stook_cache *cache, unsigned node, struct sheaf *rest, bool last,
+                   bool nospin);
 /*
  * Racy: it keeps no sheaves, and would refuse this one; an adaptive cache counts that.  So a cache whose sheaves are
  * small, and all go to slabs, does not take the lock for each.
@@ -71,13 +87,14 @@ static inline bool barn_declines(const struct stook_cache *cache, unsigned node)
     return __atomic_load_n(&cache->nodes[node].barn.full_limit, __ATOMIC_RELAXED) == 0;
 }
 
-/* As racy: whether a full sheaf would find room now. */
+/* As racy: whether any full sheaf would find room now. */
 static inline bool barn_accepts(const struct stook_cache *cache, unsigned node)
 {
     const struct barn *barn = &cache->nodes[node].barn;
 
-    return __atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) <
-           __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED);
+    return __atomic_load_n(&barn->refused, __ATOMIC_RELAXED) == 0 &&
+           __atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) <
+               __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED);
 }
 
 #endif

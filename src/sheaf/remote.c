@@ -23,7 +23,7 @@ struct sheaf *remote_send(const struct slot_call *call, struct sheaf *sheaf)
     if (taken)
         return empty;
     sheaf_flush(cache, sheaf, call->nospin); /* this CPU keeps no objects of other nodes */
-    barn_shed(cache, owner, call->nospin);
+    barn_shed(cache, owner, false, call->nospin);
     return sheaf;
 }
 

@@ -75,17 +75,45 @@ void sheaf_free(struct sheaf *sheaf, bool nospin)
     node_put(slab_cache_of(sheaf), &memory, 1, nospin);
 }
 
-uint32_t sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *slabs,
-                          bool nospin)
+/* The counts change meanwhile; a wrong answer costs a little memory or time.  What is no object goes, and is reported. */
+static bool sheaf_is_sparse(const struct stook_cache *cache, const void *object)
 {
-    uint32_t n = sheaf->size, done, left, moved;
+    uint32_t entry = pagemap_covers(object) ? *pagemap_at(object) : 0;
+    uint64_t word;
+
+    if (pagemap_cache(entry) != cache->index)
+        return true;
+    word = atomic_load_explicit(&slab_at(object, entry)->state, memory_order_relaxed);
+    return slab_inuse(word) * 3 < slab_objects(cache, word) * 2;
+}
+
+uint32_t sheaf_sift(const struct stook_cache *cache, struct sheaf *sheaf)
+{
+    uint32_t sparse = 0, rest = sheaf->size;
+
+    for (uint32_t looked = 0; looked < SHEAF_SIFT && sparse < rest; looked++) {
+        void *object = sheaf->object[sparse];
+        if (sheaf_is_sparse(cache, object)) {
+            sparse++;
+        } else { /* to the top, so that others come down for the next call */
+            sheaf->object[sparse] = sheaf->object[--rest];
+            sheaf->object[rest] = object;
+        }
+    }
+    return rest == sheaf->size ? sheaf->size : sparse;
+}
+
+uint32_t sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, uint32_t n,
+                          unsigned *slabs, bool nospin)
+{
+    uint32_t done, left, moved, size = sheaf->size;
 
     done = node_put_some(cache, sheaf->object, n, slabs, nospin);
-    left = n - done;
+    left = size - done;
     stat_add(cache, STAT_sheaf_flush, done);
     PROBE2(sheaf_flushed, &cache->name[0], done);
     moved = left < done ? left : done; /* from the top: no more than went */
-    memcpy(sheaf->object, sheaf->object + n - moved, moved * sizeof(void *));
+    memcpy(sheaf->object, sheaf->object + size - moved, moved * sizeof(void *));
     sheaf->size = left;
     return done;
 }

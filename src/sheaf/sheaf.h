@@ -59,7 +59,11 @@ static inline uint32_t sheaf_take(struct sheaf *sheaf, void **objects, uint32_t 
 extern const struct sheaf sheaf_none __attribute__((visibility("hidden")));
 #define SHEAF_NONE ((struct sheaf *)(uintptr_t)&sheaf_none)
 
-enum { SHEAF_CLASSES = 9, SHEAF_FLUSH_SLABS = 16 };
+enum {
+    SHEAF_CLASSES = 9,
+    SHEAF_FLUSH_SLABS = 16,
+    SHEAF_SIFT = 16, /* objects that one call of sheaf_sift() looks at */
+};
 /* Bytes of each class: whole cache lines, for 6, 14, 22, 38, 70, 134, 254, 510 and 1022
  * objects. */
 extern const uint16_t sheaf_class_size[SHEAF_CLASSES] __attribute__((visibility("hidden")));
@@ -82,11 +86,17 @@ int sheaf_owner(const struct sheaf *sheaf);
 /* An empty sheaf. */
 void sheaf_free(struct sheaf *sheaf, bool nospin);
 /*
- * One step of a flush: the objects at the bottom go back, to *slabs slabs at most, which become fewer by those.
+ * An object is sparse if less than two thirds of its slab's objects are out of the slab: cached, it would hold a slab that
+ * is mostly free.  Looks at the next SHEAF_SIFT objects; the sparse ones are at the bottom then.  How many of the
+ * bottom a flush should begin with: the sparse ones, or all objects if all that it has looked at are sparse.
+ */
+uint32_t sheaf_sift(const struct stook_cache *cache, struct sheaf *sheaf);
+/*
+ * One step of a flush: of the n objects at the bottom, those of *slabs slabs at most go back, which become fewer by those.
  * A step of a single call has SHEAF_FLUSH_SLABS of them.  How many objects.
  */
-uint32_t sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *slabs,
-                          bool nospin);
+uint32_t sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, uint32_t n,
+                          unsigned *slabs, bool nospin);
 /* Objects that were in a sheaf go back to their slabs. */
 void sheaf_flush_array(struct stook_cache *cache, void *const *objects, uint32_t n, bool nospin);
 /* Its objects go back to their slabs; it is empty afterwards. */

@@ -81,7 +81,7 @@ static struct sheaf *slot_send(struct slot_call *call, struct sheaf *full)
     unsigned slabs = SHEAF_FLUSH_SLABS;
     int all = sheaf_owner(full);
     struct sheaf *empty;
-    uint32_t left, gone;
+    uint32_t left, gone, sparse;
 
     if (full->capacity > cache_capacity(cache)) { /* of one that the cache had: it goes */
         barn_return(cache, owner, full, call->nospin);
@@ -104,14 +104,18 @@ static struct sheaf *slot_send(struct slot_call *call, struct sheaf *full)
         call->refused = 0;
         return empty;
     }
+    sparse = barn_sift(cache, owner, full);
     if (call->bulk) {
         sheaf_flush(cache, full, call->nospin);
     } else {
         left = call->refused > 0 ? call->refused : full->size;
-        gone = sheaf_flush_some(cache, full, &slabs, call->nospin);
+        gone =
+            sheaf_flush_some(cache, full, sparse > 0 ? sparse : full->size, &slabs, call->nospin);
         call->refused = (uint16_t)(left > gone ? left - gone : 0);
+        if (sparse > 0)
+            barn_scatters(cache, gone, SHEAF_FLUSH_SLABS - slabs);
     }
-    barn_shed(cache, owner, call->nospin);
+    barn_shed(cache, owner, sparse > 0, call->nospin);
     return full;
 }
 
@@ -156,7 +160,7 @@ static uint32_t slot_free_sheaves(const struct slot_call *call, void *const *obj
         put += full->size;
         barn_return(cache, call->node, full, call->nospin);
     }
-    barn_shed(cache, call->node, call->nospin);
+    barn_shed(cache, call->node, false, call->nospin);
     return put;
 }
 
@@ -177,7 +181,7 @@ static enum turn slot_make_room(struct slot_call *call, struct sheaf *full,
 
     if (room && call->decline && main) {
         /* Main stays alone, and full: the next free sends it, since one free goes to few slabs. */
-        barn_put_rest(cache, call->node, room, call->nospin);
+        barn_put_rest(cache, call->node, room, false, call->nospin);
         return call->bulk ? TURN_ROOM : TURN_SLABS;
     }
     if (!room && (room = barn_get_empty(cache, call->node, call->nospin)) != NULL)
@@ -218,7 +222,7 @@ static enum turn slot_free_turn(struct slot_call *call, void **objects, uint32_t
     if (alone && !call->bulk && size > 0 && size <= SLOT_SMALL && topology.memories == 1 &&
         barn_refuses(cache, call->node, call->nospin)) {
         slot_open(slot, main);
-        barn_shed(cache, call->node, call->nospin);
+        barn_shed(cache, call->node, false, call->nospin);
         return slot_trim(call, size) ? TURN_ROOM : TURN_SLABS;
     }
     if (spare && spare->size < spare->capacity) {

@@ -75,12 +75,13 @@ struct barn {
     uint32_t full_limit; /* now: falls while sheaves only come, rises when they are missed */
     uint32_t bounced;    /* 1: one was refused since the last miss; adaptive: how many, less misses;
                        * of a barn that keeps none it is changed without the lock: racy */
+    uint32_t refused;    /* full sheaves refused in a row */
     uint64_t granted; /* of the budgets, to this barn: never less than `bytes` (sheaf/budget.h) */
     /* Under the lock. */
     struct sheaf *full, *empty;
+    struct sheaf *last;                    /* of `full`, while that is not NULL */
     uint64_t get, get_fail, put, put_fail; /* full sheaves handed out, missed, taken in, refused */
     uint64_t bytes;                        /* of the objects in its full sheaves */
-    uint32_t refused;                      /* full sheaves refused in a row */
     uint32_t pressed; /* adaptive: misses after refusals with the limit as high as it goes */
     uint32_t starved; /* 1: the last sheaf refused was so for want of budget */
 };
@@ -102,7 +103,6 @@ struct policy {
     uint32_t capacity;     /* objects of a new sheaf; 0, for good: no sheaves */
     uint32_t barn_limit;   /* full sheaves of a barn */
     uint32_t barn_most;    /* the same where they are missed after they were refused */
-    uint32_t barn_least;   /* a barn whose limit falls below this wants less; 0: at level 0 */
     uint32_t level;        /* adaptive: how often it has doubled what it started with */
     uint32_t fallen;       /* 1: at level 0 again, CPUs may have grown sheaves */
     uint32_t verdict;      /* enum barn_verdict, until the policy has acted on it */
@@ -190,6 +190,7 @@ struct stook_cache {
     _Atomic uint32_t
         switched;    /* debug/: of its CACHE_DEBUG flags, those that are no more as `flags` says */
     uint32_t traced; /* trace/: the trace that knows it; 0: none */
+    size_t slab_bytes_max;     /* SIZE_MAX: no limit; constant */
     struct cache_node nodes[]; /* one a node, up to the highest number */
 };
 

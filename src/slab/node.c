@@ -276,6 +276,18 @@ static void node_count_new(struct node *node, const struct slab *slab)
         __atomic_store_n(&node->peak, slabs, __ATOMIC_RELAXED);
 }
 
+bool node_may_grow(const struct stook_cache *cache)
+{
+    uint64_t pages = (uint64_t)1 << cache->layout.order;
+
+    for (unsigned i = 0; cache->slab_bytes_max < SIZE_MAX && i < topology.nodes; i++) {
+        struct node_counts counts;
+        node_count(cache, i, &counts);
+        pages += counts.pages;
+    }
+    return pages <= cache->slab_bytes_max / PAGE_SIZE;
+}
+
 uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, uint32_t min,
                    uint32_t max, bool nospin)
 {
@@ -296,7 +308,7 @@ uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, 
             got += parked;
             if (parked > 0)
                 continue;
-            slab = slab_make(cache, node_id, nospin);
+            slab = node_may_grow(cache) ? slab_make(cache, node_id, nospin) : NULL;
             if (!slab)
                 break;
             node_count_new(node, slab);

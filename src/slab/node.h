@@ -37,6 +37,9 @@ void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool 
 uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t n, unsigned *slabs,
                        bool nospin);
 
+/* Whether one more slab keeps to the cache's limit.  Each thread that makes one at the same time may be beyond it by one. */
+bool node_may_grow(const struct stook_cache *cache);
+
 /* Returns empty slabs to the arena; the result is their bytes. */
 size_t node_shrink(struct stook_cache *cache, unsigned node);
 

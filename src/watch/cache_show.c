@@ -213,6 +213,7 @@ static uint64_t cache_show_debug(const struct stook_cache *cache, uint32_t flag)
     X(sheaf_objects, SHOW_CPU, cache_show_slot(cache, number).objects)                             \
     X(sheaves, SHOW_CPU, cache_show_slot(cache, number).sheaves)                                   \
     X(slab_bytes, SHOW_NODE, cache_show_node(cache, number).pages << PAGE_SHIFT)                   \
+    X(slab_bytes_max, SHOW_CACHE, cache->slab_bytes_max)                                           \
     X(slab_meta, SHOW_NODE, cache_show_meta(cache, &cache->nodes[number].node))                    \
     X(statistics, SHOW_CACHE, __atomic_load_n(&cache->stat_mode, __ATOMIC_RELAXED))                \
     X(waste, SHOW_CACHE, cache->layout.waste)

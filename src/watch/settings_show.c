@@ -128,7 +128,7 @@ static bool settings_is_foreign(const char *name)
 }
 
 /* Insertions, deletions and exchanges of a character that make one of the other (Levenshtein). */
-static unsigned settings_distance(const char *a, size_t n, const char *b)
+unsigned settings_distance(const char *a, size_t n, const char *b)
 {
     uint8_t row[sizeof(setting_table[0].name) + 1];
     size_t m = strlen(b);

@@ -35,4 +35,7 @@ void setting_accepted(enum setting_id id, char text[SETTING_ACCEPTED_MAX]);
 void settings_warn(void);
 const char *settings_unknown(unsigned n, size_t *length);
 
+/* How far a name of n characters, 255 at most, is from that of a setting or a command. */
+unsigned settings_distance(const char *a, size_t n, const char *b);
+
 #endif

@@ -15,6 +15,7 @@
 
 enum {
     SHOW_NAME_MIN = 16,
+    SHOW_FIRST = 128, /* rows of a table in order; what peaked lower has none */
     SHOW_GROUPS_NAME = 16,
     SHOW_JSON_FORMAT = 1, /* grows when a key changes its meaning or goes */
 };
@@ -26,7 +27,7 @@ static void show_add_large(struct stats_cache *row, struct stats_cache *sum)
 
     stats_read_arena(&arena);
     sum->peak = arena.peak;
-    memset(row, 0, sizeof(*row));
+    *row = (struct stats_cache){.name = "(large)"};
     large_count(&row->total, &row->resident);
     row->active = row->total;
     row->in_use = row->resident; /* all of their pages */
@@ -35,57 +36,43 @@ static void show_add_large(struct stats_cache *row, struct stats_cache *sum)
 
 /* ---- table ---------------------------------------------------------------------------------- */
 
-static void show_sizes(struct writer *w, const struct stats_cache *row)
-{
-    writer_size(w, row->resident);
-    writer_size(w, row->in_use);
-    writer_size(w, row->cached);
-    writer_size(w, row->wasted);
-    if (row->peak)
-        writer_size(w, row->peak);
-    else
-        writer_print(w, " %8s", "-");
-    writer_print(w, "\n");
-}
-
-static int show_name_width(void)
+/* The sum of all caches and of large objects (`large`), and the width of their names. */
+static int show_sum(struct stats_cache *sum, struct stats_cache *large)
 {
     struct stats_cache row;
     size_t width = SHOW_NAME_MIN;
 
-    for (unsigned i = 1, end = stats_caches(); i < end; i++)
-        if (stats_read_cache(i, &row) && strlen(row.name) > width)
+    *sum = (struct stats_cache){.name = "total"};
+    for (unsigned i = 1, end = stats_caches(); i < end; i++) {
+        if (!stats_read_cache(i, &row))
+            continue;
+        stats_add(sum, &row);
+        if (strlen(row.name) > width)
             width = strlen(row.name);
+    }
+    show_add_large(large, sum);
     return (int)width;
 }
 
-static void show_counts(struct writer *w, const struct stats_cache *row)
-{
-    writer_print(w, " %10llu %10llu %7llu %7llu %6llu", (unsigned long long)row->active,
-                 (unsigned long long)row->total, (unsigned long long)row->slabs,
-                 (unsigned long long)row->sheaves, (unsigned long long)row->barns);
-}
-
+/* Also of what is no cache, and has no slabs of one size. */
 static void show_row(struct writer *w, const struct stats_cache *row, int width)
 {
     writer_cell(w, row->name, width);
-    writer_print(w, " %7llu %7u %5u %8u", (unsigned long long)row->object_size, row->stride,
-                 row->order, row->slab_objects);
-    show_counts(w, row);
-    show_sizes(w, row);
-}
-
-static void show_process(struct writer *w)
-{
-    struct stats_process p;
-
-    stats_read_process(&p);
-    writer_print(w, "stook %d.%d.%d: process %d (", STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR,
-                 STOOK_VERSION_PATCH, p.pid);
-    writer_cell(w, p.program, 0);
-    writer_print(w, ")\nmode %s: %s; %llu membarriers sent; %u of %u CPUs used, %u node%s\n",
-                 p.mode, p.why, (unsigned long long)p.membarriers, p.cpus_used, p.cpus, p.nodes,
-                 p.nodes == 1 ? "" : "s");
+    if (row->peak)
+        writer_size(w, row->peak);
+    else
+        writer_print(w, " %8s", "-");
+    writer_size(w, row->resident);
+    writer_size(w, row->in_use);
+    writer_size(w, row->cached);
+    writer_size(w, row->wasted);
+    writer_print(w, " %10llu %10llu %7llu %7llu %6llu", (unsigned long long)row->active,
+                 (unsigned long long)row->total, (unsigned long long)row->slabs,
+                 (unsigned long long)row->sheaves, (unsigned long long)row->barns);
+    if (row->slab_objects)
+        writer_print(w, " %7llu %7u %5u %8u", (unsigned long long)row->object_size, row->stride,
+                     row->order, row->slab_objects);
+    writer_print(w, "\n");
 }
 
 static void show_line(struct writer *w, const char *label, uint64_t bytes, const char *what)
@@ -93,6 +80,27 @@ static void show_line(struct writer *w, const char *label, uint64_t bytes, const
     writer_print(w, "%-10s", label);
     writer_size(w, bytes);
     writer_print(w, "  %s\n", what);
+}
+
+static void show_process(struct writer *w, const struct stats_cache *sum)
+{
+    struct stats_process p;
+    struct arena_stat arena;
+
+    stats_read_process(&p);
+    stats_read_arena(&arena);
+    writer_print(w, "stook %d.%d.%d: process %d (", STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR,
+                 STOOK_VERSION_PATCH, p.pid);
+    writer_cell(w, p.program, 0);
+    writer_print(w, ")\nmode %s: %s; %llu membarriers sent; %u of %u CPUs used, %u node%s\n",
+                 p.mode, p.why, (unsigned long long)p.membarriers, p.cpus_used, p.cpus, p.nodes,
+                 p.nodes == 1 ? "" : "s");
+    show_line(w, "peak", sum->peak, "resident, the most at one time");
+    show_line(w, "resident", sum->resident, "pages with objects: in use, cached and wasted bytes");
+    show_line(w, "warm", arena.warm, "free pages, kept for what comes next");
+    if (p.resident)
+        show_line(w, "RSS", p.resident,
+                  "of the whole process, with code, stacks and other mappings");
 }
 
 static void show_arena(struct writer *w)
@@ -103,14 +111,10 @@ static void show_arena(struct writer *w)
     stats_read_process(&p);
     stats_read_arena(&arena);
     writer_print(w, "\n");
-    show_line(w, "arena used", arena.used, "pages in slabs and large requests");
-    show_line(w, "warm", arena.warm, "free and resident, kept for what comes next");
     show_line(w, "limit", arena.limit, "of warm bytes now; it follows what the program reuses");
     show_line(w, "metadata", arena.meta, "descriptors, links outside the objects, page map");
     show_line(w, "slots", p.slot_bytes, "of the CPUs that were used");
     show_line(w, "reserved", arena.reserved, "address space that is mapped, no memory");
-    if (p.resident)
-        show_line(w, "process", p.resident, "resident, with code, stacks and other mappings");
 }
 
 /* Where objects were sampled. */
@@ -190,36 +194,62 @@ static void show_groups_table(struct writer *w)
     show_groups_below(w, STOOK_NO_GROUP);
 }
 
-static void show_table(struct writer *w, bool all)
-{
-    int width = show_name_width();
-    struct stats_cache row, sum = {0};
-    unsigned empty = 0;
+_Static_assert(STOOK_CACHES_MAX <= PAGE_SIZE, "a peak has room for a cache's number");
 
-    show_process(w);
-    writer_print(w, "\n%-*s %7s %7s %5s %8s %10s %10s %7s %7s %6s %8s %8s %8s %8s %8s\n", width,
-                 "cache", "size", "stride", "order", "obj/slab", "active", "total", "slabs",
-                 "sheaves", "barns", "resident", "in use", "cached", "wasted", "peak");
+/* Puts a cache, by its peak with its number, among those that peaked highest; how many there are then. */
+static unsigned show_insert(uint64_t first[SHOW_FIRST], unsigned n, uint64_t peak)
+{
+    unsigned at = n < SHOW_FIRST ? n++ : SHOW_FIRST;
+
+    for (; at > 0 && first[at - 1] < peak; at--)
+        if (at < SHOW_FIRST)
+            first[at] = first[at - 1];
+    if (at < SHOW_FIRST)
+        first[at] = peak;
+    return n;
+}
+
+/* The rows of caches: all in the order of their making, or those of the program's own by their peaks. */
+static void show_caches(struct writer *w, int width, bool all)
+{
+    uint64_t first[SHOW_FIRST];
+    struct stats_cache row, own = {.name = "(library)"};
+    unsigned n = 0, more = 0;
+
     for (unsigned i = 1, end = stats_caches(); i < end; i++) {
         if (!stats_read_cache(i, &row))
             continue;
-        stats_add(&sum, &row);
-        if (row.slabs == 0 && !all)
-            empty++;
-        else
+        more += !row.internal;
+        if (all)
             show_row(w, &row, width);
+        else if (row.internal)
+            stats_add(&own, &row);
+        else if (row.peak > 0 || row.resident > 0)
+            n = show_insert(first, n, row.peak | i);
     }
-    show_add_large(&row, &sum);
-    if (row.total > 0 || all) {
-        writer_print(w, "%-*s %7s %7s %5s %8s", width, "(large)", "-", "-", "-", "-");
-        show_counts(w, &row);
-        show_sizes(w, &row);
-    }
-    writer_print(w, "%-*s %7s %7s %5s %8s", width, "total", "", "", "", "");
-    show_counts(w, &sum);
-    show_sizes(w, &sum);
-    if (empty)
-        writer_print(w, "(%u caches without slabs are left out)\n", empty);
+    for (unsigned i = 0; i < n; i++)
+        if (stats_read_cache(first[i] % PAGE_SIZE, &row))
+            show_row(w, &row, width);
+    if (all)
+        return;
+    show_row(w, &own, width);
+    if (more > n)
+        writer_print(w, "(%u caches that never had slabs, or had few, are left out)\n", more - n);
+}
+
+static void show_table(struct writer *w, bool all)
+{
+    struct stats_cache large, sum;
+    int width = show_sum(&sum, &large);
+
+    show_process(w, &sum);
+    writer_print(w, "\n%-*s %8s %8s %8s %8s %8s %10s %10s %7s %7s %6s %7s %7s %5s %8s\n", width,
+                 "cache", "peak", "resident", "in use", "cached", "wasted", "objects", "total",
+                 "slabs", "sheaves", "barns", "size", "stride", "order", "obj/slab");
+    show_caches(w, width, all);
+    if (large.total > 0 || all)
+        show_row(w, &large, width);
+    show_row(w, &sum, width);
     show_groups_table(w);
     show_arena(w);
     show_guard(w);

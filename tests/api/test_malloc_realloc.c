@@ -99,6 +99,22 @@ TEST(test_a_growing_object_does_not_move_each_time)
     t_free(p);
 }
 
+/* A buffer that grew by doubling and is cut to its length keeps at most an eighth more, if there is a class for it. */
+TEST(test_what_shrinks_fits)
+{
+    for (size_t had = 64; had <= 32768; had *= 2)
+        for (size_t size = had / 2 + 1; size < had; size += had / 16) {
+            void *p = t_malloc(had), *fits = t_malloc(size);
+
+            calls_fill(p, 0, had, size);
+            p = resize(p, had, size, size);
+            assert_true(t_malloc_usable_size(p) <= t_malloc_usable_size(fits) ||
+                        t_malloc_usable_size(p) - size <= t_malloc_usable_size(p) / 8);
+            t_free(p);
+            t_free(fits);
+        }
+}
+
 TEST(test_what_shrinks_gives_back)
 {
     struct mallinfo2 info;

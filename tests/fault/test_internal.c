@@ -209,7 +209,8 @@ static void use_caches(struct stook_group group)
         struct stook_cache_args args = {.size = sizeof(args),
                                         .ctor = c == 3 ? ctor : NULL,
                                         .flags = (c == 4 ? STOOK_CACHE_NOSHEAF : 0) |
-                                                 (c == 1 ? STOOK_CACHE_ACCOUNT : 0)};
+                                                 (c == 1 ? STOOK_CACHE_ACCOUNT : 0),
+                                        .slab_bytes_max = c == 2 ? 8 << 20 : 0};
         errno = 0;
         caches[c] = stook_cache_create("fault", sizes[c], &args);
         MAY_FAIL(caches[c]);

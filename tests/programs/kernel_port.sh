@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # timeout: 900
 # needs: urcu preload
+# labels: more
 # The same as kernel_port_long.sh with the sources of Debian 12: its packages linux-source-6.1 and linux-source-6.12.
 # Their gfp flags, and some of their functions, are not those of 7.2.
 set -euo pipefail

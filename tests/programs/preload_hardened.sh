@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # needs: tool preload
 # modes: default locked
+# labels: more
 # Everyday programs and python3 under STOOK_HARDEN=full, and some under each of its words: the same output, Stook served
 # them, and nothing is reported.
 . "$STOOK_SOURCE_DIR/tests/programs/lib_preload.sh"

@@ -5,6 +5,7 @@
  * "done":
  *
  *   report FILE     stook_report() as JSON to the file
+ *   table FILE      the same as a table
  *   charge          30 objects to the group "tenants", and 10 to one below it
  *   busy N          N threads allocate and free, and make and destroy caches, until the process ends
  *   fork N          N children, one after the other, that allocate and end
@@ -118,11 +119,11 @@ static void make_children(int n)
     }
 }
 
-static void report(const char *file)
+static void report(const char *file, unsigned format)
 {
     int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 
-    if (fd < 0 || stook_report(fd, STOOK_REPORT_JSON | STOOK_REPORT_ALL) != 0)
+    if (fd < 0 || stook_report(fd, format) != 0)
         abort();
     close(fd);
 }
@@ -138,7 +139,9 @@ int main(int argc, char **argv)
         pthread_t thread;
         line[strcspn(line, "\n")] = '\0';
         if (strncmp(line, "report ", 7) == 0)
-            report(line + 7);
+            report(line + 7, STOOK_REPORT_JSON | STOOK_REPORT_ALL);
+        if (strncmp(line, "table ", 6) == 0)
+            report(line + 6, STOOK_REPORT_TABLE);
         for (int i = strncmp(line, "busy ", 5) == 0 ? atoi(line + 5) : 0; i > 0; i--)
             pthread_create(&thread, NULL, busy, (void *)(size_t)i);
         if (strncmp(line, "fork ", 5) == 0)

@@ -10,7 +10,7 @@ out=$("$STOOK_SOURCE_DIR/scripts/run-demo.sh" "$STOOK_BUILD_DIR/bin")
 tail -n 1 <<<"$out"
 grep -q '^The output is the same as without Stook: ' <<<"$out"
 # Python with PYTHONMALLOC=malloc holds megabytes of small objects before it lets go of them.
-peak=$(awk '$1 == "total" { print $NF }' <<<"$out")
+peak=$(awk '$1 == "peak" { print $2 }' <<<"$out")
 [[ $peak =~ ^[0-9]+\.[0-9]M$ ]] && [ "${peak%.*}" -ge 10 ] || {
     echo "no more than $peak was ever in use"
     exit 1

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # needs: tool
+# labels: more
 """A real Prometheus scrapes stook export; the dashboard is well formed, and Prometheus answers each of its queries with rows."""
 import json
 import os

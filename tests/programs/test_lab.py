@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# labels: more
 # needs: tool
 # timeout: 600
 """stook lab: its counters add up, the same seed prints the same bytes, nothing is lost, and what it

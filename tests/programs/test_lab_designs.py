@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # needs: tool
 # timeout: 600
+# labels: more
 """stook lab with the old designs and the model of time: nothing is lost under any design, their events
 are those of the report of 2026, the list corruption is seen when it is switched on, and the model gives
 the report's three points from the costs that are in topologies/ublk.costs."""

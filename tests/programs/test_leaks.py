@@ -53,7 +53,7 @@ def class_of(report, place):
 
 
 refused = run(["--leaks"], "clean")
-if refused.returncode == 125 and re.search(r"^stook: --leaks needs ptrace", refused.stderr, re.M):
+if refused.returncode == 125 and re.search(r"^stook: run: --leaks needs ptrace", refused.stderr, re.M):
     print(f"skipped: {refused.stderr}")
     sys.exit(77)
 
@@ -94,7 +94,7 @@ assert held == ["reachable"], report
 
 # The text names the same.
 text = run(["--leaks"]).stderr
-assert re.match(r"stook [\d.]+: process \d+ \(prog_leaks\), resident .*\nsearched at its end\n +objects +bytes\n"
+assert re.match(r"stook [\d.]+: process \d+ \(prog_leaks\), RSS .*\nsearched at its end\n +objects +bytes\n"
                 r"lost +7 +\d+  nothing points to them\nlost behind +2 ", text), text
 assert re.search(r"^lost: 3 objects, 144 bytes of cache points, such as 0x\w+\n  allocated in lose_point at ", text, re.M), text
 assert "reachable:" not in text and "\npossible: 1 object, " in text, text
@@ -115,7 +115,7 @@ done = run(["--leaks"], "-c", f"{PROGRAM}; exit 3", program="sh")
 assert done.returncode == 3 and ("prog_leaks", "7") in lines(done.stderr), done
 # One thread of several becomes another program, as which the process is searched.
 done = run(["--leaks"], "exec-thread")
-assert done.returncode == 0 and re.fullmatch(r"stook: process \d+ \(true\) has Stook, but has allocated nothing with it yet\n", done.stderr), done
+assert done.returncode == 0 and re.fullmatch(r"stook: run: process \d+ \(true\) has Stook, but has allocated nothing with it yet\n", done.stderr), done
 # A signal for stook is one for the program.
 with subprocess.Popen([STOOK, "run", "--leaks", "--", PROGRAM, "clean", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                       text=True, env=CLEAN) as process:

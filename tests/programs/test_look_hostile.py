@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # needs: tool preload
+# labels: more
 """Processes that write wrong offsets, sizes, counts and shifts into their description of Stook, each entry of it in turn: every
 command that looks at them ends by itself, within bounded memory, and the exporter answers."""
 import os
@@ -15,7 +16,8 @@ STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
 PROGRAM = os.path.join(os.environ["STOOK_TEST_DIR"], "prog_hostile")
 MEMORY = 1 << 30
 COMMANDS = [["caches", "PID"], ["walk", "PID", "widgets"], ["whatis", "PID", "200000001000"], ["leaks", "--stop", "PID"],
-            ["stat", "PID"], ["caches", "--json", "PID"], ["report", "--html", "FILE", "PID"], ["walk", "--all", "PID", "widgets"]]
+            ["stat", "PID"], ["caches", "--json", "PID"], ["report", "--html", "FILE", "PID"], ["walk", "--all", "PID", "widgets"],
+            ["why", "PID"], ["why", "--objects", "PID"]]
 work = tempfile.TemporaryDirectory()
 damaged = 0
 

@@ -46,11 +46,11 @@ def process_space(pid):
 
 # ---- what cannot be looked into ---------------------------------------------------------------------
 plain = start("sleep", "100", ready=False, LD_PRELOAD="")
-says(r"^stook: process \d+ \(sleep\) does not run on Stook", "caches", str(plain.pid))
-says(r"^stook: there is no process 4194303$", "caches", "4194303")
-says(r"^stook: x is no process number$", "caches", "x", status=2)
-says(r"takes a process number", "caches", status=2)
-says(r"^stook: no is no number of seconds$", "stat", "1", "widgets", "no", status=2)
+says(r"^stook: caches: process \d+ \(sleep\) does not run on Stook", "caches", str(plain.pid))
+says(r"^stook: caches: there is no process 4194303$", "caches", "4194303")
+says(r"^stook: caches: x is no process number, and no process has that name$", "caches", "x", status=2)
+says(r"^stook: caches: a process is needed", "caches", status=2)
+says(r"^stook: stat: no is no number of seconds$", "stat", "1", "widgets", "no", status=2)
 
 # ---- the same program, by a stripped library, static, static without what is not needed ---------------
 usual = start(PROGRAM)
@@ -94,9 +94,9 @@ for process in (usual, *others):
     assert listed[process.pid]["active_objects"] > 15000 and listed[process.pid]["mode"] in ("rseq", "locked")
     assert listed[process.pid]["mode_why"]
 table = stook("list").splitlines()
-assert table[0].split() == "PID NAME RESIDENT ON STOOK IN USE CACHED OBJECTS CACHES VERSION MODE".split()
-row = next(line for line in table if line.split()[0] == str(usual.pid))
-assert re.fullmatch(r" *\d+ prog_seen( +\d[\d.]*[KMG]?){4} +\d+ +\d+  \d+\.\d+\.\d+ +(rseq|locked): \w.+", row), row
+assert table[0].split() == "PID NAME RSS RESIDENT IN USE CACHED WASTED WARM OBJECTS CACHES VERSION MODE".split()
+row = next(line for line in table if line.split()[:1] == [str(usual.pid)])
+assert re.fullmatch(r" *\d+ prog_seen( +\d[\d.]*[KMG]?){6} +\d+ +\d+  \d+\.\d+\.\d+ +(rseq|locked): \w.+", row), row
 
 # ---- a container: by the host's number from outside, by its own from inside -----------------------------
 inside = ["unshare", "--pid", "--fork", "--mount-proc"]
@@ -127,7 +127,7 @@ if os.getuid() == 0 and shutil.which("setpriv"):
     shutil.copy(STOOK, copy)
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     done = subprocess.run([*nobody, copy, "caches", str(usual.pid)], stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 1 and re.match(r"stook: process \d+ \(prog_seen\) is of root: run stook as that user, or with CAP_SYS_PTRACE", done.stderr), done
+    assert done.returncode == 1 and re.match(r"stook: caches: process \d+ \(prog_seen\) is of root: run stook as that user, or with CAP_SYS_PTRACE", done.stderr), done
     done = subprocess.run([*nobody, copy, "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 0 and re.search(r"did not let stook look into \d+ other process", done.stderr), done
 if shutil.which("strace") and subprocess.run(["strace", "-o", "/dev/null", "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0:

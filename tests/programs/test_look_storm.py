@@ -60,7 +60,7 @@ def look(process):
 def judge(reader):
     out, err = reader.communicate(timeout=120)
     if reader.returncode == 1:
-        assert any(re.match("stook: " + reason, err) for reason in REASONS), err
+        assert any(re.match(r"stook: \w+: " + reason, err) for reason in REASONS), err
         seen[re.sub(r"\d+|\(.*?\)", "N", err.strip())] += 1
         return
     assert reader.returncode == 0 and not err, (reader.returncode, err)

@@ -12,7 +12,7 @@ import tempfile
 
 STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
 PROGRAM = os.path.join(os.environ["STOOK_TEST_DIR"], "prog_seen")
-MESSAGE = "stook: standard output cannot be written\n"
+MESSAGE = "standard output cannot be written\n"
 
 target = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 assert target.stdout.readline() == "ready\n"
@@ -41,9 +41,11 @@ COMMANDS = {
     "whatis": [f"{PID} {address:#x}", f"--json {PID} {address}"],
     "walk": [f"{PID} widgets", f"--json {PID} widgets"],
     "leaks": [PID, f"--json {PID}"],
+    "why": [PID, f"--json {PID}", f"--objects {PID}"],
     "report": [f"--html /dev/stdout {PID}"],
     "export": [f"--listen 127.0.0.1:0 --pid {PID}"],
-    "help": ["", *"run info lab plan profile list caches stat top whatis walk leaks report export".split()],
+    "compare": ["-n 1 --mallocs glibc,copy=- -- true", "-n 1 --json - --mallocs glibc,copy=- -- true"],
+    "help": ["", *"run info lab plan profile list caches stat top whatis walk leaks why report export compare".split()],
 }
 overview = stook("help", stdout=subprocess.PIPE).stdout
 assert set(re.findall(r"^  (\w+) ", overview, re.M)) == set(COMMANDS), "a command is not tested here, or is gone"

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # needs: tool
+# labels: more
 """A process whose memory keeps its reader waiting for ever (prog_stuck): who looks into it alone says so and ends, and who looks
 into all shows the others, each time."""
 import os

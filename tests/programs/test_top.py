@@ -40,7 +40,7 @@ if built_without or not shutil.which("tmux"):
     target.kill()
     sys.exit(0 if built_without else 77)
 assert "top needs a terminal" in stook("top", str(target.pid), status=1)
-assert "--sort takes bytes, growth, rate, waste, objects or name, not age" in stook("top", "-s", "age", status=2)
+assert "--sort takes resident, in-use, cached, wasted, growth, rate, objects or name, not age" in stook("top", "-s", "age", status=2)
 
 
 # ---- screens -------------------------------------------------------------------------------------------
@@ -75,8 +75,8 @@ class Screen:
 
 
 def rows(text):
-    found = re.findall(r"^([a-z(][^ ]*(?: \"\S+\")?) +(\d+|-) +(\d+) +(\d+) +(\d+)% +(\d+) +([\d.]+[KMG]?) +([\d.]+[KMG]?) +.*$", text, re.M)
-    return [(name, int(active), size(resident), size(waste)) for name, _, active, _, _, _, resident, waste in found]
+    found = re.findall(r"^([a-z(][^ ]*(?: \"\S+\")?) +(?:\d+|-) +(\d+) +\d+ +([\d.]+[KMG]?) +([\d.]+[KMG]?) +\d+% +([\d.]+[KMG]?) +([\d.]+[KMG]?) +.*$", text, re.M)
+    return [(name, int(active), *map(size, sizes)) for name, active, *sizes in found]
 
 
 def size(text):
@@ -92,21 +92,21 @@ screen = Screen(120, 24, "-d", "0.3", str(target.pid))
 text = screen.wait("^widgets ")
 lines = text.splitlines()
 golden = f"""stook top - #  process # (prog_seen), Stook #, MODE mode, # of # CPUs used every # s
-resident #; Stook's pages #: in use #, cached #, wasted #; warm #
+resident #: in use #, cached #, wasted #; warm #; RSS #
 objects # in use, # in sheaves, # free in slabs
 METER #%
 
-CACHE SIZE IN USE TOTAL USE SLABS BYTES WASTE GROWTH/s ALLOCS/s EVENTS/s"""
+CACHE SIZE OBJECTS SLABS RESIDENT IN USE USE CACHED WASTED GROWTH/s ALLOCS/s EVENTS/s"""
 seen = [re.sub(r"  +", " ", blank(line)).strip() for line in lines[:6]]
 seen[0] = re.sub(r"(rseq|locked) mode", "MODE mode", seen[0])
 assert seen == [re.sub(r"  +", " ", line) for line in golden.splitlines()], (seen, golden)
 foot = lines[-1] if lines[-1].strip() else next(line for line in reversed(lines) if line.strip())
-assert foot.rstrip() == " hHelp   qQuit   bBytes  gGrowth rRate   wWaste  oObjects nName   IInvert \\Filter", foot
+assert foot.rstrip() == " hHelp   qQuit   bBytes  gGrowth rRate   fCached wWasted oObjects nName   IInvert \\Filter", foot
 assert f"process {target.pid} (prog_seen)" in lines[0]
-active = {name: n for name, n, _, _ in rows(text)}
+active = {name: n for name, n, *_ in rows(text)}
 assert active["widgets"] == 27000 - frees and active["tiny"] == 30 and active["(large)"] == 13, active
 
-for key, column, order in (("n", 0, False), ("w", 3, True), ("o", 1, True), ("b", 2, True)):
+for key, column, order in (("n", 0, False), ("w", 5, True), ("f", 4, True), ("u", 3, True), ("o", 1, True), ("b", 2, True)):
     for _ in range(100):
         found = rows(screen.wait("^widgets ", (key,)))
         if [row[column] for row in found] == sorted((row[column] for row in found), reverse=order):
@@ -153,8 +153,8 @@ target.kill()
 target = start()
 screen = Screen(120, 24, "-d", "0.3")
 text = screen.wait(rf"^ *{target.pid} prog_seen ")
-assert re.search(r"^ +PID PROCESS +RESIDENT +IN USE +TOTAL +USE +MODE +BYTES +WASTE +GROWTH/s +ALLOCS/s +EVENTS/s$", text, re.M), text
-screen.wait(rf"EVENTS/s\n *{target.pid} prog_seen ", ("/", "p", "r", "o", "g", "_", "s", "Enter"))
+assert re.search(r"^ +PID PROCESS +RSS +OBJECTS +RESIDENT +IN USE +USE +CACHED +WASTED +WARM +GROWTH/s$", text, re.M), text
+screen.wait(rf"GROWTH/s\n *{target.pid} prog_seen ", ("/", "p", "r", "o", "g", "_", "s", "Enter"))
 screen.wait(rf"process {target.pid} \(prog_seen\)", ("Enter",))
 screen.wait("^widgets ")
 screen.wait(r"^ +PID PROCESS", ("Escape",))

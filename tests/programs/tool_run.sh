@@ -14,7 +14,7 @@ value() {
     python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@"
 }
 
-header='^cache  *size  *stride  *order  *obj/slab  *active  *total  *slabs  *sheaves  *barns  *resident  *in use  *cached  *wasted  *peak$'
+header='^cache  *peak  *resident  *in use  *cached  *wasted  *objects  *total  *slabs  *sheaves  *barns  *size  *stride  *order  *obj/slab$'
 
 # --- what the program sees ----------------------------------------------------------------------
 status 0 "$stook" run -- true

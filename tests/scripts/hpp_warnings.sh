@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # timeout: 900
+# labels: more
 # A program that uses all of stook.hpp compiles without a warning, with those that careful projects turn on: GCC's, and
 # all of Clang's but for older standards, layouts, pointers as such, and classes that are in headers only.
 . "$STOOK_SOURCE_DIR/tests/scripts/lib_work.sh"

@@ -25,6 +25,20 @@ read -ra flags < <(pkg-config --cflags stook)
     "$lib/libstook.a" -pthread
 "$work/static" | grep -q '^point ' || fail "the static program reports no cache"
 
+# A program that knows of no Stook has its malloc, also with link-time optimisation, where malloc is no symbol yet.
+plain=$STOOK_SOURCE_DIR/packaging/consumers/cmake/plain.c
+read -ra flags < <(pkg-config --cflags --libs stook-malloc)
+for compiler in "$CC" clang clang-16; do
+    command -v "$compiler" >/dev/null || continue
+    for lto in -fno-lto -flto; do
+        "$compiler" -O2 $lto -o "$work/plain" "$plain" "${flags[@]}" || fail "$compiler $lto"
+        readelf -d "$work/plain" | grep -q 'NEEDED.*\[libstook-malloc\.so\.0\]' || fail "$compiler $lto leaves it out"
+        "$compiler" -O2 $lto -o "$work/plain" "$plain" "${flags[@]/#-lstook-malloc/-l:libstook-malloc.a}" -pthread ||
+            fail "$compiler $lto, static"
+        STOOK_REPORT=1 "$work/plain" 2>&1 | grep -q '^mode ' || fail "$compiler $lto leaves the archive out"
+    done
+done
+
 # liburcu's own .pc files are the system's.
 if [ -e "$lib/libstook-urcu.so" ]; then
     system=$(env -u PKG_CONFIG_SYSROOT_DIR -u PKG_CONFIG_LIBDIR \
@@ -39,6 +53,7 @@ fi
 mv "$work/root$prefix" "$work/elsewhere"
 "$work/elsewhere/bin/stook" run --report -- true 2>"$work/report" || fail "stook run: $(cat "$work/report")"
 grep -q '^total ' "$work/report" || fail "no report: $(cat "$work/report")"
+"$work/elsewhere/bin/stook" compare -n 1 --mallocs glibc,stook -- true >"$work/report" 2>&1 || fail "stook compare: $(cat "$work/report")"
 readelf -d "$work/elsewhere/bin/stook" "$work"/elsewhere/lib*/libstook*.so \
     "$work"/elsewhere/lib/*/libstook*.so 2>/dev/null | grep RUNPATH | grep -v '\[\$ORIGIN\]' &&
     fail "a run path that is not \$ORIGIN"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""stook-bench programs, with planted figures: what is called a difference, whom the best of the others is, which peaks
+"""stook-bench programs and stook compare, with planted figures: what is called a difference, whom the best of the others is, which peaks
 are marked, and the suite's form of results."""
 import os
 import random
@@ -8,10 +8,12 @@ import statistics
 import sys
 
 SOURCE = os.environ["STOOK_SOURCE_DIR"]
-sys.path[:0] = [os.path.join(SOURCE, "bench/programs"), os.path.join(SOURCE, "bench/driver")]
+sys.path[:0] = [os.path.join(SOURCE, "bench/programs"), os.path.join(SOURCE, "bench/driver"),
+                os.path.join(SOURCE, "tools/compare")]
 import compare  # pylint: disable=wrong-import-position
 import report  # pylint: disable=wrong-import-position
 import suite  # pylint: disable=wrong-import-position
+import verdict  # pylint: disable=wrong-import-position
 
 failures = 0
 
@@ -58,6 +60,28 @@ sure = compare.interval(means)
 expect(sure[0] < 1 < sure[1] and abs(compare.median(means) - 1) < 0.003, True, f"mallocs that are the same: {means}")
 expect(statistics.mean(naive) > 1.01, True, f"the bias that is avoided: {statistics.mean(naive)}")
 expect([round(one, 6) for one in compare.mean_by_rounds([[2, 1], [8, None]])], [4, 1], "geometric means")
+
+# What stook compare says of ratios in all rounds, and how many rounds it needs.
+for ratios, wanted in (
+        ({"cpu_s": [0.94] * 9, "peak_mib": [1.15] * 9}, "6 % less CPU, 15 % more peak memory"),
+        ({"cpu_s": [2.1] * 9}, "2.1 times the CPU"), ({"percentile": [0.5] * 9}, "50 % lower percentile"),
+        ({"cpu_s": [0.98, 1.01] * 5, "peak_mib": [1.005] * 10}, verdict.EVEN), ({"cpu_s": [1.1] * 8}, verdict.TOO_FEW),
+        ({"cpu_s": [0.8, 1.3] * 5}, "this machine is too noisy to tell: CPU (0.80 to 1.30 of it)")):
+    expect(verdict.words(ratios, 0.995), wanted, f"the words for {ratios}")
+expect(verdict.fewest_rounds(12), 9, "rounds for 12 comparisons")
+expect([compare.interval([1.1] * n, 1 - verdict.RISK / 12) for n in (8, 9)], [None, (1.1, 1.1)], "so many are enough, and fewer not")
+# Five mallocs that are the same: any difference at all is stated in at most one run of twenty.
+stated = 0
+for _ in range(300):
+    taken = {name: [{key: chance.gauss(1, 0.05) for key in ("cpu_s", "wall_s", "peak_mib")} for _ in range(9)] for name in "abcde"}
+    ratios, sure = verdict.compared(taken, "a")
+    stated += any(verdict.words(one, sure) != verdict.EVEN and "%" in verdict.words(one, sure) for one in ratios.values())
+expect(stated <= 15 * 2, True, f"differences that are none: {stated} of 300")
+expect(verdict.headline({"b": {"cpu_s": [0.9] * 9, "peak_mib": [1.2] * 9}}, "a", 0.99),
+       "least CPU: b; no malloc has less peak memory than a", "the first line")
+expect(verdict.headline({"b": {"cpu_s": [0.5, 1.5] * 5}}, "a", 0.99), f"{verdict.NOISE} which malloc is better", "a noisy machine")
+expect("does not matter" in verdict.headline({"b": {"cpu_s": [1.0] * 9}}, "a", 0.99), True, "no difference")
+expect(verdict.differing({"a": [{"sum": 1}] * 2, "b": [{"sum": 1}, {"sum": 2}]}, "a"), (["b"], False), "another output")
 
 # The form of results, there and back; what failed has no time.
 run = {"wall_s": 1.25, "peak_mib": 2.0, "user_s": 1.0, "system_s": 0.25, "cpu_s": 1.25, "faults_major": 0, "faults_minor": 77}

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* more: thread */
 /* needs: whole */
 /* timeout: 120 */
 /*

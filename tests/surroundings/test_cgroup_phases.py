@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # needs: preload
+# labels: more
 """In a control group with a limit of memory the kernel kills a program that touches too much, whatever malloc said.  So a
 program must get along there whose needs change, from one size to another, between threads, or from malloc to memory
 that it maps itself: Stook hands what is free to the next size, and gives it back when malloc_trim() or STOOK_RESERVE=0

@@ -46,7 +46,7 @@ if os.path.exists(STOOK):
     else:
         for refused, says in (("ptrace", "--leaks needs ptrace (Operation not permitted; "), ("process_vm_readv", "leaks were not searched for: ")):
             done = run(program("sandbox", "refuse", refused) + [*leaks, "true"])
-            check(done.status == 125 and done.err.startswith("stook: " + says) and done.err.count("\n") == 1, f"--leaks without {refused}: {done}")
+            check(done.status == 125 and done.err.startswith("stook: run: " + says) and done.err.count("\n") == 1, f"--leaks without {refused}: {done}")
         done = run([*leaks, *program("sandbox", "refuse", "ptrace,process_vm_readv,prctl"), "ls"])
         check(done.status == 0 and "searched at its end" in done.err, f"--leaks of a sandbox: {done}")
 finish()

@@ -117,12 +117,12 @@ TEST_WITH(limit_falls_and_rises, setup, teardown)
         refused_one();
         assert_true(barn->full_limit == before || barn->full_limit == before / 2);
         assert_int_equal(barn->nr_full, had);
-        barn_shed(cache, 0, false);
+        barn_shed(cache, 0, false, false);
         assert_int_equal(barn->nr_full, had < barn->full_limit ? had : barn->full_limit);
         check_all(NULL, 0);
         assert_true(refused++ < 100);
     }
-    barn_shed(cache, 0, false);         /* a no-op */
+    barn_shed(cache, 0, false, false);  /* a no-op */
     assert_int_equal(barn->nr_full, 0); /* nothing stays parked */
     assert_true(barn->put_fail >= refused);
     /* Missed: it grows by one each time, up to what it was. */
@@ -179,10 +179,10 @@ TEST_WITH(limit_grows_where_refused_is_missed, setup, teardown)
     assert_int_equal(barn->full_limit, most / 2);
     while (barn->nr_full > most / 2) {
         unsigned had = barn->nr_full;
-        barn_shed(cache, 0, false);
+        barn_shed(cache, 0, false, false);
         assert_true(barn->nr_full < had && had - barn->nr_full <= SHEAF_FLUSH_SLABS);
     }
-    barn_shed(cache, 0, false);
+    barn_shed(cache, 0, false, false);
     assert_int_equal(barn->nr_full, most / 2);
 }
 
@@ -211,15 +211,65 @@ TEST_WITH(a_rest_keeps_to_the_budget, setup, teardown)
     size_t most = atomic_load(&budget.max);
 
     __atomic_store_n(&barn->full_limit, 0, __ATOMIC_RELAXED);
-    barn_put_rest(cache, 0, full_sheaf(), false);
+    barn_put_rest(cache, 0, full_sheaf(), false, false);
     assert_int_equal(barn->nr_full, 1);
     assert_int_equal(stook_cached_bytes_set_max(0), 0); /* drains the barn */
     assert_int_equal(barn->nr_full, 0);
-    barn_put_rest(cache, 0, full_sheaf(), false); /* flushed, and kept empty */
+    barn_put_rest(cache, 0, full_sheaf(), false, false); /* flushed, and kept empty */
     assert_int_equal(barn->nr_full, 0);
     assert_int_equal(barn->nr_empty, 1);
     check_all(NULL, 0);
     assert_int_equal(stook_cached_bytes_set_max(most), 0);
+}
+
+/* Each step-th object of those that whole slabs have, from the slab `first` on. */
+static struct sheaf *sheaf_across(void **objects, unsigned first, unsigned step)
+{
+    struct sheaf *sheaf = empty_sheaf();
+
+    while (sheaf->size < CAPACITY) {
+        void **object = &objects[first * cache->layout.objects + sheaf->size * step];
+        sheaf->object[sheaf->size++] = *object;
+        *object = NULL;
+    }
+    return sheaf;
+}
+
+/* From a refusal on, objects whose slabs are mostly free leave, and only others come. */
+TEST(sparse_objects_leave)
+{
+    enum { SLABS = 64, EACH = 8 };
+    struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = CAPACITY};
+    struct sheaf *sparse, *dense, *empty = NULL;
+    void *objects[SLABS * EACH];
+    unsigned limit;
+
+    cache = stook_cache_create("sparse", 16 << 10, &args);
+    assert_non_null(cache);
+    barn = &cache->nodes[0].barn;
+    limit = barn->full_limit;
+    assert_int_equal(cache->layout.objects, EACH);
+    assert_true(node_take(cache, 0, objects, SLABS * EACH, SLABS * EACH, false) == SLABS * EACH);
+    for (unsigned i = 0; i < limit; i++)
+        assert_true(
+            barn_put_full(cache, 0, sheaf_across(objects, i * CAPACITY, EACH), NULL, false));
+    refused_one();
+    sparse = sheaf_across(objects, limit * CAPACITY, EACH);
+    dense = sheaf_across(objects, SLABS - 1, 1);
+    barn_shed(cache, 0, true, false); /* their slabs are full */
+    assert_int_equal(barn->nr_full, limit);
+    assert_int_equal(barn->bytes, limit * CAPACITY * cache->layout.stride);
+    node_put(cache, objects, SLABS * EACH, false);
+    for (unsigned i = 0; i < limit; i++) /* and now they are not */
+        barn_shed(cache, 0, true, false);
+    assert_int_equal(barn->nr_full, 0);
+    assert_false(barn_put_full(cache, 0, sparse, NULL, false));
+    assert_true(barn_put_full(cache, 0, dense, NULL, false));
+    assert_ptr_equal(barn_get_full(cache, 0, &empty, false), dense);
+    assert_true(barn_put_full(cache, 0, sparse, NULL, false)); /* it was asked for one */
+    scrap(dense);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+    check_all(NULL, 0);
 }
 
 TEST_WITH(drain, setup, teardown)

@@ -11,6 +11,7 @@
 #include "support/environment.h"
 #include "support/stay.h"
 #include "support/heard.h"
+#include "support/scale.h"
 #include "support/test.h"
 
 #include <stook/debug.h>
@@ -369,7 +370,7 @@ TEST(canary)
 
 /* ---- many threads ---------------------------------------------------------------------------- */
 
-enum { THREADS = 4, TURNS = 20000, HELD = 64 };
+enum { THREADS = 4, TURNS = 20000 / SCALE_SLOWNESS, HELD = 64 };
 
 static struct stook_cache *shared[3];
 
@@ -389,7 +390,7 @@ static void *churn(void *arg)
         } else if ((held[at] = stook_alloc(cache, 0)) != NULL) {
             memset(held[at], (int)at, cache->object_size);
         }
-        if (i % 5000 == 0)
+        if (i % (TURNS / 4) == 0)
             (void)stook_cache_shrink(cache);
     }
     for (unsigned at = 0; at < HELD; at++)

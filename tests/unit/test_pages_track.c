@@ -5,10 +5,18 @@
  * object that was freed first is replaced first, and that of an object in use never.
  */
 #include "debug/pages_track.h"
+#include "support/scale.h"
 #include "support/test.h"
 
 #include <pthread.h>
-enum { SIZE = 100000, STRIDE = 1 << 20, MANY = 40000, THREADS = 4, TURNS = 20000, LAST = 100 };
+enum {
+    SIZE = 100000,
+    STRIDE = 1 << 20,
+    MANY = 40000,
+    THREADS = 4,
+    TURNS = 20000 / SCALE_SLOWNESS,
+    LAST = 100
+};
 
 /* Nothing lies there: they are only compared. */
 static const void *object_at(uintptr_t number)

@@ -109,6 +109,8 @@ assert [s["counts"]["total_bytes"] for s in by_total] == [3 << 20, 128000, 900, 
 # --- as a table ---------------------------------------------------------------------------------
 def table_of(*arguments):
     lines = tool(*arguments).decode().splitlines()
+    assert lines[-2] == "" and lines[-1].startswith("next: ")
+    lines = lines[:-2]
     return lines[:-2] if "without libdw" in lines[-1] else lines
 
 
@@ -216,6 +218,18 @@ table = tool("--by", "calls", "stacks").decode()
 assert re.search(r"^ +75 % from called < main$", table, re.M), table
 assert re.search(r"^ +25 % from main$", table, re.M), table
 assert "100 % from called < main" in tool("--by", "live", "stacks").decode()
+# What a wrapper allocated is its callers', in the table alone; callers that differ further out are a tree.
+table = tool("--by", "calls", "--wrappers", "nothing,prog_call*", "stacks").decode()
+assert "prog_caller" not in table and re.search(r"^ *75\.0 .* called\b", table, re.M) and re.search(r"^ *25\.0 .* main\b", table, re.M), table
+assert "prog_caller" in tool("--by", "calls", "--wrappers", "none", "stacks").decode()
+assert "next: " in table
+assert tool("--json", "--wrappers", "prog_call*", "stacks") == tool("--json", "stacks")
+with open("tree", "w", encoding="utf-8") as file:
+    json.dump({**profile, "sites": [], "sample_every": 1000,
+               "samples": [sample(3, 600000, here["called"], here["main"]),
+                           sample(2, 400000, here["called"], called["address"], here["main"])]}, file)
+table = tool("--by", "calls", "tree").decode()
+assert re.search(r"^ {11}100 % from called\n {15} 60 % from main\n {15} 40 % from prog_caller < main\n", table, re.M), table
 stacks = tool("--collapsed", "-", "stacks").decode()
 assert re.search(r"^prog_profile;main;called;prog_caller.* 600000$", stacks, re.M), stacks
 assert stacks.count("\n") == 1, stacks # what has gone has no width

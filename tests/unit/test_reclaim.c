@@ -135,6 +135,45 @@ TEST_WITH(only_who_waits, setup, teardown)
     assert_int_equal(stook_reclaim_unregister(give, &shelf), 0);
 }
 
+/* A cache at its slab_bytes_max fails, or reclaims; another cache keeps what it has. */
+TEST(limit_of_a_cache)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .slab_bytes_max = 1 << 20};
+    struct shelf shelf = {.frees = 0};
+    unsigned long bytes;
+    void *object;
+
+    cache = stook_cache_create("limited", SIZE, &args);
+    filler = stook_cache_create("unlimited", SIZE, NULL);
+    assert_true(cache && filler);
+    assert_int_equal(stook_reclaim_register(give, &shelf), 0);
+    for (unsigned round = 0; round < 3; round++) {
+        stook_free(filler, stook_alloc(filler, 0)); /* is cached, and stays so */
+        while ((object = stook_alloc(cache, 0)) != NULL)
+            hold(cache, object);
+        assert_int_equal(errno, ENOMEM);
+        bytes = (unsigned long)nheld * SIZE;
+        assert_true(bytes > (1 << 20) * 3 / 4 && bytes <= 1 << 20);
+        assert_int_equal(shelf.calls, round + 1); /* and it freed nothing */
+        assert_null(stook_alloc(cache, STOOK_NORECLAIM));
+        assert_int_equal(errno, ENOMEM);
+        check_all(held, nheld);
+        free_held(round == 1 ? nheld / 2 : 0); /* then some can be allocated again */
+    }
+    shelf.frees = 1;
+    while (nheld < 30)
+        hold(cache, stook_alloc(cache, 0));
+    for (unsigned i = 0; i < 100; i++)
+        hold(cache, stook_alloc(cache, 0)); /* the callback makes room */
+    assert_true(shelf.calls > 50);
+    assert_int_equal(stook_reclaim_unregister(give, &shelf), 0);
+    free_held(0);
+    args.slab_bytes_max = 4095;
+    assert_null(stook_cache_create("limited", SIZE, &args));
+    assert_int_equal(errno, E2BIG);
+    assert_int_equal(stook_cache_destroy(filler) | stook_cache_destroy(cache), 0);
+}
+
 TEST_WITH(bulk_and_sheaves, setup, teardown)
 {
     struct shelf shelf = {.frees = 100};

@@ -15,6 +15,7 @@
 #include "support/check.h"
 #include "support/must.h"
 #include "support/random.h"
+#include "support/scale.h"
 #include "support/test.h"
 
 #include <stook/inline.h>
@@ -26,7 +27,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-enum { MOST = 3000, ROUNDS = 40000, BULK = 300 };
+enum { MOST = 3000, ROUNDS = 40000 / SCALE_SLOWNESS, BULK = 300 };
 
 #define SUM(event) stat_read_sum(cache, STAT_##event)
 

@@ -4,11 +4,12 @@
  *
  * By cache, a cache stands in the place of a call site: a place with the cache's name, below one with the program's name,
  * with the label `cache`.  By call site, a place is a function and line if the program names them, else an address with
- * its mapping.  The reader finds the names of addresses, since this opens no file of a process.  Sample
+ * its mapping and the functions that its file names, where the file is the same build.  Sample
  * types, default and period are those of Go's heap profiles, by which scrapers know them.
  */
 #include "export/fleet.h"
 #include "export/profile_out.h"
+#include "stook/look/look_names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,7 @@ struct by_site {
     } mapping[SITES_MAPPINGS]; /* number i + 1 */
     uint64_t mappings;
     struct view_build build;
+    struct look_names *names;
 };
 
 static bool by_site_mapping(const struct target_mapping *mapping, void *arg)
@@ -77,18 +79,29 @@ static bool by_site_mapping(const struct target_mapping *mapping, void *arg)
     sites->mapping[sites->mappings].begin = mapping->begin;
     sites->mapping[sites->mappings].end = mapping->end;
     profile_out_mapping(sites->profile, ++sites->mappings, mapping->begin, mapping->end,
-                        mapping->offset, path, build, false);
+                        mapping->offset, path, build, true);
     return sites->mappings < SITES_MAPPINGS;
 }
 
 static uint64_t by_site_frame(struct by_site *sites, uint64_t frame)
 {
     uint64_t address = (frame & ~SITES_NAMED) - 1; /* within the call, not behind it */
+    uint64_t i = sites->mappings;
 
-    for (uint64_t i = 0; i < sites->mappings; i++)
-        if (address >= sites->mapping[i].begin && address < sites->mapping[i].end)
-            return profile_out_address(sites->profile, address, i + 1);
-    return profile_out_address(sites->profile, address, 0);
+    while (i > 0 && (address < sites->mapping[i - 1].begin || address >= sites->mapping[i - 1].end))
+        i--;
+    return profile_out_address(sites->profile, address, i, look_name_place(sites->names, frame));
+}
+
+static void by_site_want(const struct heap_tag *tag, void *arg)
+{
+    struct by_site *sites = arg;
+    struct heap_site site;
+
+    if (!heap_site(sites->heap, tag->tag, &site))
+        return;
+    for (unsigned i = 0; i < site.depth; i++)
+        look_names_want(sites->names, site.frames[i]);
 }
 
 static void by_site_take(const struct heap_tag *tag, void *arg)
@@ -126,7 +139,11 @@ static bool by_site(struct profile_out *profile, struct heap *heap)
     sites->profile = profile;
     sites->heap = heap;
     (void)target_for_each_mapping(heap->target, by_site_mapping, sites);
+    sites->names = look_names_new(heap);
+    (void)heap_each_tag(heap, by_site_want, sites);
+    look_names_find(sites->names);
     any = heap_each_tag(heap, by_site_take, sites);
+    look_names_free(sites->names);
     if (all->bytes.in_use > sites->bytes) {
         uint64_t place = profile_out_line(profile, "(of no counted call site)", "", 0);
         profile_out_at(profile, place);

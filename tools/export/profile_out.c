@@ -125,6 +125,15 @@ void profile_out_frame(struct profile_out *profile, const char *function, const 
     proto_message(&profile->message, 4, &profile->inner);
 }
 
+void profile_out_frames(struct profile_out *profile, const struct profile_site *place)
+{
+    for (unsigned i = 0; i < place->nr_frames; i++) {
+        const struct profile_frame *frame = &place->frames[i];
+        profile_out_frame(profile, frame->function ? frame->function : "?", frame->file,
+                          frame->line);
+    }
+}
+
 void profile_out_place(struct profile_out *profile, uint64_t number, uint64_t mapping,
                        uint64_t address)
 {
@@ -149,14 +158,18 @@ uint64_t profile_out_line(struct profile_out *profile, const char *function, con
     return number;
 }
 
-uint64_t profile_out_address(struct profile_out *profile, uint64_t address, uint64_t mapping)
+uint64_t profile_out_address(struct profile_out *profile, uint64_t address, uint64_t mapping,
+                             const struct profile_site *known)
 {
     uint64_t number;
     char key[64];
 
     (void)snprintf(key, sizeof(key), "@%lx", address);
-    if (texts_add(&profile->places, key, &number))
+    if (texts_add(&profile->places, key, &number)) {
+        if (known)
+            profile_out_frames(profile, known);
         profile_out_place(profile, number, mapping, address);
+    }
     return number;
 }
 

@@ -5,6 +5,7 @@
 #ifndef STOOK_EXPORT_PROFILE_OUT_H
 #define STOOK_EXPORT_PROFILE_OUT_H
 
+#include "stook/profile/profile.h"
 #include "stook/profile/proto.h"
 
 /* Texts, numbered from 1 on in the order in which they came. */
@@ -41,12 +42,15 @@ void profile_out_mapping(struct profile_out *profile, uint64_t number, uint64_t 
 /* A place in the code: first its functions, those that were inlined before the others; mapping and address 0: none. */
 void profile_out_frame(struct profile_out *profile, const char *function, const char *file,
                        uint64_t line);
+void profile_out_frames(struct profile_out *profile, const struct profile_site *place);
 void profile_out_place(struct profile_out *profile, uint64_t number, uint64_t mapping,
                        uint64_t address);
-/* The place of a function's line without an address, or of an address without a function: each stands there once. */
+/* The place of a function's line without an address, or of an address with what is known of it (NULL: nothing): each stands
+ * there once. */
 uint64_t profile_out_line(struct profile_out *profile, const char *function, const char *file,
                           uint64_t line);
-uint64_t profile_out_address(struct profile_out *profile, uint64_t address, uint64_t mapping);
+uint64_t profile_out_address(struct profile_out *profile, uint64_t address, uint64_t mapping,
+                             const struct profile_site *known);
 /* A sample: first its labels (text NULL: none), and its places from the innermost on. */
 void profile_out_label(struct profile_out *profile, const char *key, const char *text);
 void profile_out_at(struct profile_out *profile, uint64_t place);

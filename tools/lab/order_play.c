@@ -25,7 +25,7 @@ static int order_suits(const struct order *order)
 {
     for (uint64_t i = 0; i < order->header.records; i++)
         if (!topology_has_cpu(&topology, order->record[i].cpu))
-            return complain(STATUS_USAGE, "lab order: record %lu: the topology has no CPU %u", i,
+            return complain(STATUS_USAGE, "order: record %lu: the topology has no CPU %u", i,
                             order->record[i].cpu);
     return 0;
 }

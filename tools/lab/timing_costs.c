@@ -36,7 +36,7 @@ int timing_read(const char *name, struct timing_costs *costs)
     unsigned number = 0;
 
     if (!file)
-        return complain(STATUS_USAGE, "lab: %s: %s", name, file_error(errno));
+        return complain(STATUS_USAGE, "%s: %s", name, file_error(errno));
     while (fgets(line, sizeof(line), file)) {
         number++;
         line[strcspn(line, "#\n")] = '\0';
@@ -45,11 +45,11 @@ int timing_read(const char *name, struct timing_costs *costs)
         if (sscanf(line, "%31s %lf %c", key, &value, &end) == 2 && timing_set(costs, key, value))
             continue;
         fclose(file);
-        return complain(STATUS_USAGE, "lab: %s: line %u: a cost's name and a number are expected",
-                        name, number);
+        return complain(STATUS_USAGE, "%s: line %u: a cost's name and a number are expected", name,
+                        number);
     }
     fclose(file);
     if (costs->cost[TIMING_POLL] < 1)
-        return complain(STATUS_USAGE, "lab: %s: poll must be one nanosecond at least", name);
+        return complain(STATUS_USAGE, "%s: poll must be one nanosecond at least", name);
     return 0;
 }

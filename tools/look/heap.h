@@ -145,6 +145,29 @@ void heap_close(struct heap *heap);
 /* A snapshot.  False: the target has ended, or is another program now. */
 bool heap_read(struct heap *heap, struct target_error *error);
 
+/* A row of a table of caches. */
+#define HEAP_ROW_LARGE "(large)"
+#define HEAP_ROW_LIBRARY "(library)"
+struct heap_row {
+    const char *name;
+    const struct heap_cache
+        *cache; /* NULL: all large objects, or all caches of the library's own */
+    struct heap_count count;
+};
+enum heap_sort {
+    HEAP_BY_RESIDENT,
+    HEAP_BY_IN_USE,
+    HEAP_BY_CACHED,
+    HEAP_BY_WASTED,
+    HEAP_BY_PEAK,
+    HEAP_BY_OBJECTS,
+    HEAP_BY_NAME,
+    HEAP_SORTS
+};
+extern const char *const heap_sort_names[HEAP_SORTS + 1];
+/* What has pages; with `all` every cache, those of the library's own as rows of their own, too.  For free(). */
+struct heap_row *heap_rows(const struct heap *heap, bool all, enum heap_sort sort, size_t *rows);
+
 /* By index; by the name or the number of a user; NULL: there is none. */
 struct heap_cache *heap_cache_at(const struct heap *heap, uint32_t index);
 struct heap_cache *heap_cache_named(const struct heap *heap, const char *name);
@@ -165,6 +188,9 @@ uint64_t heap_stat_sum(const struct heap *heap, const struct heap_cache *cache, 
  * s = heap_slab_of(h, c, s + 1)) */
 const struct heap_slab *heap_slab_of(const struct heap *heap, const struct heap_cache *cache,
                                      const struct heap_slab *slab);
+
+/* The slab that an address of the window lies in, or NULL. */
+const struct heap_slab *heap_slab_at(const struct heap *heap, uint64_t address);
 
 static inline uint64_t heap_slab_base(const struct heap *heap, const struct heap_slab *slab)
 {
@@ -257,7 +283,9 @@ enum heap_page {
     HEAP_PAGE_COLD, /* free, and with the kernel */
     HEAP_PAGE_WARM, /* free, and resident */
     HEAP_PAGE_EMPTY,
-    HEAP_PAGE_PARTIAL,
+    HEAP_PAGE_SPARSE,  /* of a slab with at most a quarter of its objects out … */
+    HEAP_PAGE_HALF,    /* … at most half … */
+    HEAP_PAGE_PARTIAL, /* … more, and not all */
     HEAP_PAGE_FULL,
     HEAP_PAGE_LARGE,
     HEAP_PAGE_OTHER, /* freed last, and kept by a CPU; or moved while it was read */

@@ -33,6 +33,15 @@ static void map_fill(uint8_t page[HEAP_BLOCK_PAGES], uint64_t block, uint64_t fi
         page[i - begin] = (uint8_t)kind;
 }
 
+static enum heap_page map_slab(const struct heap_slab *slab)
+{
+    return slab->state == HEAP_SLAB_EMPTY     ? HEAP_PAGE_EMPTY
+           : slab->state == HEAP_SLAB_FULL    ? HEAP_PAGE_FULL
+           : 4 * slab->inuse <= slab->objects ? HEAP_PAGE_SPARSE
+           : 2 * slab->inuse <= slab->objects ? HEAP_PAGE_HALF
+                                              : HEAP_PAGE_PARTIAL;
+}
+
 void heap_each_block(struct heap *heap,
                      void (*fn)(uint64_t address, const uint8_t page[HEAP_BLOCK_PAGES], void *arg),
                      void *arg)
@@ -40,7 +49,6 @@ void heap_each_block(struct heap *heap,
     const struct view *v = &heap->view;
     uint64_t first = (heap->begin - heap->base) >> 21,
              end = (heap->end - heap->base + (1 << 21) - 1) >> 21;
-    static const enum heap_page kinds[] = {HEAP_PAGE_FULL, HEAP_PAGE_PARTIAL, HEAP_PAGE_EMPTY};
     size_t slab = 0, large = 0;
     unsigned bits = (unsigned)view_value(v, VIEW_PAGEMAP_ZONE_BITS);
 
@@ -60,7 +68,7 @@ void heap_each_block(struct heap *heap,
         }
         for (; slab < heap->slabs && heap->slab[slab].page < limit; slab++)
             map_fill(page, block, heap->slab[slab].page, 1u << heap->slab[slab].order,
-                     kinds[heap->slab[slab].state]);
+                     map_slab(&heap->slab[slab]));
         for (; large < heap->larges; large++) {
             uint64_t at = (heap->large[large].address - heap->base) >> 12,
                      n = heap->large[large].bytes >> 12;

@@ -214,7 +214,7 @@ static void objects_track(struct heap *heap, struct heap_what *what)
 
 /* ---- whose an address is ---------------------------------------------------------------------- */
 
-static const struct heap_slab *objects_slab(const struct heap *heap, uint64_t address)
+const struct heap_slab *heap_slab_at(const struct heap *heap, uint64_t address)
 {
     uint64_t page = (address - heap->base) >> 12;
     size_t n = target_rows_to(heap->slab, heap->slabs, page, page);
@@ -341,7 +341,7 @@ void heap_whatis(struct heap *heap, uint64_t address, struct heap_what *what)
     if (address < heap->begin || address >= heap->end)
         return;
     what->kind = HEAP_NOTHING;
-    what->slab = objects_slab(heap, address);
+    what->slab = heap_slab_at(heap, address);
     if (what->slab) {
         objects_in_slab(heap, address, what);
     } else if ((large = objects_large(heap, address))) {

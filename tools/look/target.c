@@ -348,7 +348,14 @@ bool target_alive(struct target *target)
 bool target_for_each_mapping(struct target *target,
                              bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg)
 {
-    return target->ops->mappings(target, fn, arg);
+    return target->ops->mappings(target, fn, arg, false);
+}
+
+bool target_for_each_resident(struct target *target,
+                              bool (*fn)(const struct target_mapping *mapping, void *arg),
+                              void *arg)
+{
+    return target->ops->mappings(target, fn, arg, true);
 }
 
 void target_close(struct target *target)

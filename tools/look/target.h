@@ -56,6 +56,9 @@ struct target_mapping {
     unsigned device_major, device_minor;
     uint64_t inode;   /* 0: of no file */
     const char *path; /* "", of a file, or "[heap]" and its like; valid during the call */
+    /* Of target_for_each_resident(): what is resident, and of that in huge pages; whether it may have such. */
+    uint64_t resident, huge;
+    bool never_huge;
 };
 
 struct target;
@@ -71,9 +74,11 @@ struct target_ops {
     void (*there)(struct target *target, const uint64_t *pages, bool *there, size_t n);
     /* As target_words(); NULL: it has none. */
     bool (*words)(struct target *target, uint64_t page, uint64_t *word, size_t n);
-    /* Calls fn for each mapping in the order of addresses until it returns false.  False: there are none to be seen. */
+    /* Calls fn for each mapping in the order of addresses until it returns false; with what is resident of it, if that is
+     * asked for.  False: there are none to be seen, or the latter is not known. */
     bool (*mappings)(struct target *target,
-                     bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg);
+                     bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg,
+                     bool resident);
     /* Whether it is there still, and the same: of a process, that its number was not given to another one. */
     bool (*alive)(struct target *target);
     void (*close)(struct target *target);
@@ -145,6 +150,10 @@ void target_clean_text(char *text, size_t size);
 bool target_for_each_mapping(struct target *target,
                              bool (*fn)(const struct target_mapping *mapping, void *arg),
                              void *arg);
+/* With what is resident of each; false: that is not known. */
+bool target_for_each_resident(struct target *target,
+                              bool (*fn)(const struct target_mapping *mapping, void *arg),
+                              void *arg);
 
 /* The letter of a thread's state and its PF_ flags, by its `stat` in /proc; 0: it is gone. */
 char target_task(int folder, const char *path, unsigned *flags);

@@ -241,7 +241,8 @@ static void core_read_pages(struct target *target, const uint64_t *pages, char *
 }
 
 static bool core_mappings(struct target *target,
-                          bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg)
+                          bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg,
+                          bool resident)
 {
     const struct core *core = target->own;
 
@@ -260,7 +261,7 @@ static bool core_mappings(struct target *target,
         if (!fn(&mapping, arg))
             break;
     }
-    return core->parts > 0;
+    return core->parts > 0 && !resident;
 }
 
 static bool core_alive(struct target *target)

@@ -103,13 +103,28 @@ static bool pid_parse(char *line, struct target_mapping *m)
     return true;
 }
 
-static bool pid_mappings(struct target *target,
-                         bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg)
+/* A line of `smaps` behind that of its mapping. */
+static void pid_parse_resident(const char *line, struct target_mapping *m)
 {
-    int fd = openat(pid_folder(target), "maps", O_RDONLY | O_CLOEXEC);
+    uint64_t kib;
+
+    if (sscanf(line, "Rss: %lu", &kib) == 1)
+        m->resident = kib << 10;
+    else if (sscanf(line, "AnonHugePages: %lu", &kib) == 1)
+        m->huge = kib << 10;
+    else if (strncmp(line, "VmFlags:", 8) == 0)
+        m->never_huge = strstr(line, " nh") != NULL;
+}
+
+/* Of `maps`, or of `smaps`, where lines follow that of each mapping. */
+static bool pid_mappings(struct target *target,
+                         bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg,
+                         bool resident)
+{
+    int fd = openat(pid_folder(target), resident ? "smaps" : "maps", O_RDONLY | O_CLOEXEC);
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
-    struct target_mapping mapping;
-    char *line = NULL;
+    struct target_mapping mapping = {0}, next;
+    char *line = NULL, path[4096 + 32] = ""; /* of the mapping whose lines are read */
     size_t size = 0;
     bool any = false, more = true;
 
@@ -118,11 +133,17 @@ static bool pid_mappings(struct target *target,
     watch_begin();
     while (more && getline(&line, &size, file) > 0) {
         line[strcspn(line, "\n")] = '\0';
-        if (!pid_parse(line, &mapping))
+        if (!pid_parse(line, &next)) {
+            pid_parse_resident(line, &mapping);
             continue;
+        }
+        more = !any || fn(&mapping, arg);
         any = true;
-        more = fn(&mapping, arg);
+        mapping = next;
+        mapping.path = strncpy(path, next.path, sizeof(path) - 1);
     }
+    if (any && more)
+        (void)fn(&mapping, arg);
     watch_end();
     free(line);
     fclose(file);
@@ -151,7 +172,7 @@ static bool pid_is_own(struct target *target, uint64_t page)
     if (pid->listed != target->time) {
         pid->owns = 0;
         pid->listed = target->time;
-        (void)pid_mappings(target, pid_list_own, pid);
+        (void)pid_mappings(target, pid_list_own, pid, false);
     }
     n = target_rows_to(pid->own, pid->owns, begin, page);
     return n > 0 && page < pid->own[n - 1].end;

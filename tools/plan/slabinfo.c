@@ -70,7 +70,7 @@ static bool slabinfo_possible(const struct slabinfo_cache *cache, const char *pa
         what = "its objects do not fit its slabs";
     if (!what)
         return true;
-    return refuse("plan: %s:%u: cache %s: %s", path, line, cache->name, what);
+    return refuse("%s:%u: cache %s: %s", path, line, cache->name, what);
 }
 
 /* ---- /proc/slabinfo --------------------------------------------------------------------------- */
@@ -86,7 +86,7 @@ static bool slabinfo_proc_line(struct slabinfo *info, const char *text, const ch
                &objects, &pages) != 6 ||
         pages == 0 || pages > 1u << SLABINFO_ORDER_MAX || (pages & (pages - 1)) ||
         objects > UINT_MAX)
-        return refuse("plan: %s:%u: the line is not of a slabinfo", path, line);
+        return refuse("%s:%u: the line is not of a slabinfo", path, line);
     cache = slabinfo_add(info);
     slabinfo_name(cache, name);
     cache->size = cache->stride = size;
@@ -152,8 +152,7 @@ static bool slabinfo_table_line(struct slabinfo *info, char *text, const int *fi
     }
     if (!good || at != n || word || values[TABLE_ORDER] > SLABINFO_ORDER_MAX ||
         values[TABLE_OBJECTS] > UINT_MAX)
-        return refuse("plan: %s:%u: a name and numbers for each word of line 1 are expected", path,
-                      line);
+        return refuse("%s:%u: a name and numbers for each word of line 1 are expected", path, line);
     cache->size = values[TABLE_SIZE];
     cache->align = values[TABLE_ALIGN];
     cache->stride = values[TABLE_STRIDE];
@@ -178,7 +177,7 @@ static bool slabinfo_read_file(struct slabinfo *info, FILE *file, const char *pa
         size_t length = strlen(text);
         line++;
         if (length == sizeof(text) - 1)
-            return refuse("plan: %s:%u: the line is too long", path, line);
+            return refuse("%s:%u: the line is too long", path, line);
         text[strcspn(text, "\r\n")] = '\0';
         if (line == 1 && strncmp(text, "slabinfo - version: 2.", 22) == 0) {
             info->format = "slabinfo";
@@ -189,8 +188,7 @@ static bool slabinfo_read_file(struct slabinfo *info, FILE *file, const char *pa
             continue;
         }
         if (line == 1)
-            return refuse("plan: %s is neither a slabinfo of version 2 nor a table of caches",
-                          path);
+            return refuse("%s is neither a slabinfo of version 2 nor a table of caches", path);
         if (*text == '#' || *text == '\0')
             continue;
         if (!(table ? slabinfo_table_line(info, text, fields, n, path, line)
@@ -198,9 +196,9 @@ static bool slabinfo_read_file(struct slabinfo *info, FILE *file, const char *pa
             return false;
     }
     if (ferror(file))
-        return refuse("plan: %s: %s", path, strerror(errno));
+        return refuse("%s: %s", path, strerror(errno));
     if (info->count == 0)
-        return refuse("plan: %s has no caches", path);
+        return refuse("%s has no caches", path);
     return true;
 }
 
@@ -300,7 +298,7 @@ static bool slabinfo_read_folder(struct slabinfo *info, const char *path)
     bool good = true;
 
     if (!folder)
-        return refuse("plan: %s: %s", path, strerror(errno));
+        return refuse("%s: %s", path, strerror(errno));
     while (good && (entry = readdir(folder))) {
         struct slabinfo_cache *cache;
         if (*entry->d_name == '.' || entry->d_type == DT_LNK)
@@ -319,7 +317,7 @@ static bool slabinfo_read_folder(struct slabinfo *info, const char *path)
             slabinfo_alias(info, path, entry->d_name);
     closedir(folder);
     if (good && info->count == 0)
-        return refuse("plan: %s has no folder of a cache that can be read", path);
+        return refuse("%s has no folder of a cache that can be read", path);
     if (good)
         qsort(info->caches, info->count, sizeof(*info->caches), slabinfo_compare);
     info->format = "folder";
@@ -336,7 +334,7 @@ static bool slabinfo_read_machine(struct slabinfo *info)
     if (!file) {
         if (stat(SLABINFO_SYS, &status) == 0)
             return slabinfo_read_folder(info, SLABINFO_SYS);
-        return refuse("plan: %s: %s; nor is there " SLABINFO_SYS, SLABINFO_PROC, strerror(errno));
+        return refuse("%s: %s; nor is there " SLABINFO_SYS, SLABINFO_PROC, strerror(errno));
     }
     good = slabinfo_read_file(info, file, SLABINFO_PROC);
     fclose(file);
@@ -363,7 +361,7 @@ bool slabinfo_read(struct slabinfo *info, const char *path)
         return slabinfo_read_folder(info, path);
     file = file_stream(path);
     if (!file)
-        return refuse("plan: %s: %s", path, file_error(errno));
+        return refuse("%s: %s", path, file_error(errno));
     good = slabinfo_read_file(info, file, path);
     fclose(file);
     return good;

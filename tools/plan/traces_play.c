@@ -56,9 +56,9 @@ bool traces_start(void)
     sim_forget_settings();
     snprintf(machine, sizeof(machine), "node:1 core:%d", TRACES_CPUS);
     if (stook_topology_set(machine) != 0)
-        return refuse("plan: the library is in use already");
+        return refuse("the library is in use already");
     play_all.page = calloc(PLAY_PAGES, 1);
-    return play_all.page || complain(STATUS_FAILED, "plan: no memory") == 0;
+    return play_all.page || complain(STATUS_FAILED, "no memory") == 0;
 }
 
 static struct stook_cache *play_cache(const struct traces_class *class)
@@ -98,7 +98,7 @@ bool traces_resolve_all(struct traces_table *table)
 {
     for (unsigned i = 0; i < table->classes; i++)
         if (!traces_resolve(&table->class[i]))
-            return refuse("plan: --classes: slabs of %u bytes an object cannot be so",
+            return refuse("--classes: slabs of %u bytes an object cannot be so",
                           table->class[i].size);
     return true;
 }
@@ -165,7 +165,7 @@ static void play_touch(struct play *p, const void *object, size_t size)
     for (; page <= last; page++) {
         uint32_t base = page & ~((1u << p->order) - 1);
         if (page >= PLAY_PAGES)
-            die("plan: a trace with more than 4 GiB");
+            die("a trace with more than 4 GiB");
         if (play_all.page[page] & PLAY_PAGE)
             continue;
         play_all.page[page] |= PLAY_PAGE;
@@ -251,7 +251,7 @@ static void play_event(struct play *p, const struct traces_event *event)
     } else {
         *object = stook_alloc(p->cache, STOOK_WAIT);
         if (!*object)
-            die("plan: no memory for the objects");
+            die("no memory for the objects");
         p->requested += event->size;
         p->live++;
         play_touch(p, *object, event->size);
@@ -288,7 +288,7 @@ static void play_end(struct play *p, const uint32_t *list, uint32_t n)
         memset(&play_all.page[play_all.slab[i]], 0, (size_t)1 << p->order);
     play_all.slabs = 0;
     if (stook_cache_destroy(p->cache) != 0)
-        die("plan: objects were lost");
+        die("objects were lost");
 }
 
 void traces_play(const struct traces_trace *trace, unsigned above, const struct traces_class *class,
@@ -305,7 +305,7 @@ void traces_play(const struct traces_trace *trace, unsigned above, const struct 
         return;
     play_room(trace, n);
     if (!(p.cache = play_cache(class)) || stook_cache_stat_enable(p.cache, STOOK_STATS_SLOW) != 0)
-        die("plan: no memory");
+        die("no memory");
     list = play_steps(trace, first, last, 0, 0);
     p.order = p.cache->layout.order;
     p.meta_slab = (column_meta(p.cache, 0) + ARENA_GRANULE - 1) & ~(uint64_t)(ARENA_GRANULE - 1);

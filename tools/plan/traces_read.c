@@ -134,16 +134,16 @@ bool traces_read(struct traces_trace *trace, const char *file)
     trace->file = file;
     trace_live_start(&r.live);
     if (!trace_open(&r.file, file)) {
-        complain(STATUS_FAILED, "plan: %s: %s", file, r.file.error);
+        complain(STATUS_FAILED, "%s: %s", file, r.file.error);
     } else if (r.file.summary.allocs + r.file.summary.frees >= UINT32_MAX / 2) {
-        complain(STATUS_FAILED, "plan: %s: more than 2^31 events", file);
+        complain(STATUS_FAILED, "%s: more than 2^31 events", file);
     } else {
         traces_events(&r);
         traces_sort(trace);
         if (*r.file.error)
-            complain(STATUS_FAILED, "plan: %s: %s", file, r.file.error);
+            complain(STATUS_FAILED, "%s: %s", file, r.file.error);
         else if (trace->allocs == 0)
-            complain(STATUS_FAILED, "plan: %s: no size class of malloc has an object in it", file);
+            complain(STATUS_FAILED, "%s: no size class of malloc has an object in it", file);
         else
             fine = true;
     }
@@ -195,12 +195,12 @@ static bool traces_word(struct traces_table *table, const char *word)
     int size;
 
     if (table->classes == TRACES_CLASSES)
-        return refuse("plan: --classes: more than %d classes", TRACES_CLASSES);
+        return refuse("--classes: more than %d classes", TRACES_CLASSES);
     if (!traces_number(&rest, 0, TRACES_MAX, &size) ||
         !traces_number(&rest, ':', LAYOUT_ORDER_MAX, &class->order) ||
         !traces_number(&rest, ':', STOOK_SHEAF_CAPACITY_MAX, &class->capacity) || *rest ||
         class->capacity == 0)
-        return refuse("plan: --classes: %s is not SIZE[:ORDER[:CAPACITY]]", word);
+        return refuse("--classes: %s is not SIZE[:ORDER[:CAPACITY]]", word);
     class->size = (unsigned)size;
     table->classes++;
     return true;
@@ -216,9 +216,9 @@ static char *traces_words(const char *text)
     if (strspn(text, "0123456789:,") == strlen(text))
         words = strdup(text);
     else if (!file)
-        complain(STATUS_USAGE, "plan: --classes %s: %s", text, file_error(errno));
+        complain(STATUS_USAGE, "--classes %s: %s", text, file_error(errno));
     else if (getdelim(&words, &room, '\0', file) < 0) {
-        complain(STATUS_USAGE, "plan: --classes %s: it has no classes", text);
+        complain(STATUS_USAGE, "--classes %s: it has no classes", text);
         free(words); /* room for a line, with no line in it */
         words = NULL;
     }
@@ -269,7 +269,7 @@ bool traces_table_read(struct traces_table *table, const char *text)
         fine = *word == '\0' || traces_word(table, word);
     wrong = fine ? traces_table_wrong(table) : NULL;
     if (wrong)
-        complain(STATUS_USAGE, "plan: --classes: %s", wrong);
+        complain(STATUS_USAGE, "--classes: %s", wrong);
     free(words);
     return fine && !wrong;
 }

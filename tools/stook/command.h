@@ -16,9 +16,17 @@ struct command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; the exit status */
 };
 
+/* What is the same in the help of most commands. */
+#define HELP_CORE                                                                                  \
+    "  --core FILE  a core file in place of a process\n"                                           \
+    "  --exe FILE   where the program of the core file lies now\n"
+#define HELP_END(example)                                                                          \
+    "\nexit status: 0; 1 a process, a file or the output cannot be read or written; 2 usage\n\n"   \
+    "example:\n  stook " example "\n"
+
 extern const struct command command_run, command_info, command_lab, command_plan, command_profile,
     command_list, command_caches, command_stat, command_top, command_whatis, command_walk,
-    command_leaks, command_report, command_export;
+    command_leaks, command_why, command_report, command_export, command_compare;
 
 enum { /* exit statuses beside those of the program that `stook run` becomes */
        STATUS_OK = 0,
@@ -52,6 +60,8 @@ struct output_count {
 #define output_counts(w, end, ...)                                                                 \
     output_each(w, end, (const struct output_count[]){__VA_ARGS__, {0}})
 void output_each(struct writer *w, const char *end, const struct output_count *count);
+/* "4.21 MiB", three digits, with a sign or without; static, four at a time. */
+const char *output_bytes(int64_t bytes, bool sign);
 /* A JSON string into a stream. */
 void output_string(FILE *to, const char *text);
 /* One character of a text of any origin, or '?' for a byte that a screen may not show: its bytes. */

@@ -334,9 +334,9 @@ static int export_run(int argc, char **argv)
 static const char export_help[] =
     "usage: stook export [OPTIONS]\n"
     "\n"
-    "Serves numbers of this host's processes on Stook over HTTP, until it is ended by SIGINT or SIGTERM:\n"
-    "/metrics for Prometheus, as text or as OpenMetrics; /debug/pprof/heap?pid=NUMBER as a pprof profile, by cache or (&by=site)\n"
-    "by call site; /targets: the processes as Prometheus's HTTP service discovery has them, for scrapers of profiles.\n"
+    "Serves numbers of this host's processes on Stook over HTTP, until SIGINT or SIGTERM ends it.  Prometheus asks for\n"
+    "/metrics, as text or as OpenMetrics.  Viewers of profiles ask for /debug/pprof/heap?pid=NUMBER, by cache or\n"
+    "(&by=site) by call site.  Scrapers of profiles find the processes by /targets, as HTTP service discovery has them.\n"
     "Processes that the kernel does not let this user look into are counted.\n"
     "\n"
     "  --listen ADDR:PORT   default 127.0.0.1:9464; [ADDR]:PORT for IPv6; port 0: any, which is printed\n"
@@ -346,7 +346,8 @@ static const char export_help[] =
     "  --max-processes N    processes with rows of their own, default 50; the rest are summed up as \"other\"\n"
     "  --max-caches N       caches of a process, default 100, so\n"
     "  --max-groups N       groups of a process, default 100, so\n"
-    "  --no-group-names     groups by their numbers only\n";
+    "  --no-group-names     groups by their numbers only\n" HELP_END(
+        "export --listen 127.0.0.1:9464");
 
 const struct command command_export = {"export", "this host's processes for Prometheus, over HTTP",
                                        export_help, export_run};

@@ -367,5 +367,8 @@ const struct command command_info = {
         "              that, its effect, the accepted values and the default\n"
         "  --json      the same as one JSON object\n"
         "\n"
-        "exit status: 0; 1 standard output cannot be written; 2 a wrong option\n",
+        "exit status: 0; 1 the output cannot be written; 2 usage\n"
+        "\n"
+        "example:\n"
+        "  stook info --settings\n",
 };

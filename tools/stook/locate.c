@@ -72,6 +72,19 @@ bool locate_library(char *path, size_t size)
     return false;
 }
 
+bool locate_script(const char *name, char *path, size_t size)
+{
+    char prefix[PATH_MAX];
+
+    if (locate_prefix(prefix, sizeof(prefix)) && STOOK_LIBEXEC_NAME[0] != '/') {
+        snprintf(path, size, "%s/" STOOK_LIBEXEC_NAME "/stook/%s", prefix, name);
+        if (access(path, R_OK) == 0)
+            return true;
+    }
+    snprintf(path, size, STOOK_LIBEXEC "/stook/%s", name);
+    return access(path, R_OK) == 0;
+}
+
 static int locate_check(const char *path)
 {
     struct stat st;

@@ -16,6 +16,9 @@
  */
 bool locate_library(char *path, size_t size);
 
+/* A file of libexec/stook, found in the same way. */
+bool locate_script(const char *name, char *path, size_t size);
+
 /* The file that execvp(name) would run: 0, or ENOENT, EACCES, … as errno. */
 int locate_program(const char *name, char *path, size_t size);
 

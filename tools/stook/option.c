@@ -92,8 +92,8 @@ static int option_store(const struct option_table *table, const struct option_ro
     case OPTION_UNSIGNED:
     case OPTION_NUMBER:
         if (!option_number(text, table->units, row->least, row->most, &number))
-            return complain(table->status, "%s: --%s %s: a number from %lu to %lu is expected",
-                            table->command, row->name, text, row->least, row->most);
+            return complain(table->status, "--%s %s: a number from %lu to %lu is expected",
+                            row->name, text, row->least, row->most);
         if (row->kind == OPTION_NUMBER)
             *(uint64_t *)row->to = number;
         else
@@ -112,8 +112,7 @@ static int option_store(const struct option_table *table, const struct option_ro
     case OPTION_CALL:
         expected = row->read(text, row->to);
         return !expected   ? STATUS_OK
-               : *expected ? complain(table->status, "%s: --%s %s: %s", table->command, row->name,
-                                      text, expected)
+               : *expected ? complain(table->status, "--%s %s: %s", row->name, text, expected)
                            : table->status;
     }
     return table->status;
@@ -152,8 +151,8 @@ int option_read(const struct option_table *table, int argc, char **argv)
             return complain(table->status, "%s needs a value; see stook help %s", argv[optind - 1],
                             table->command);
         if (code == '?')
-            return complain(table->status, "there is no option %s of stook %s; see stook help %s",
-                            argv[optind - 1], table->command, table->command);
+            return complain(table->status, "there is no option %s; see stook help %s",
+                            argv[optind - 1], table->command);
         while (code < OPTION_CODE && table->row[i].letter != code)
             i++;
         status = option_store(table, &table->row[i], optarg ? optarg : table->row[i].otherwise);

@@ -48,7 +48,7 @@ static const char *plan_column(struct plan_options *o, const char *text)
                                   memcmp(plan_column_names[i], text, length) != 0))
         i++;
     if (i == LAYOUT_COLUMNS) {
-        (void)complain(STATUS_USAGE, "plan: there is no column '%.*s'; there are:" PLAN_NAMES,
+        (void)complain(STATUS_USAGE, "there is no column '%.*s'; there are:" PLAN_NAMES,
                        (int)length, text);
         return "";
     }
@@ -141,8 +141,8 @@ static bool plan_check_modes(const struct plan_command *c, const bool said[PLAN_
     for (unsigned i = 0; i < PLAN_ROWS; i++)
         if (said[i] && !(plan_rows[i].modes & mode))
             return plan_rows[i].modes == PLAN_TRACES
-                       ? refuse("plan: --%s needs --traces", plan_rows[i].name)
-                       : refuse("plan: --%s cannot be combined with %s", plan_rows[i].name, name);
+                       ? refuse("--%s needs --traces", plan_rows[i].name)
+                       : refuse("--%s cannot be combined with %s", plan_rows[i].name, name);
     return true;
 }
 
@@ -162,14 +162,13 @@ static bool plan_parse(struct plan_command *c, int argc, char **argv)
     c->file = (const char **)&argv[optind];
     c->files = (unsigned)(argc - optind);
     if (c->traces)
-        return c->files > 0 ||
-               refuse("plan: --traces: a file is needed; stook run --trace records one");
+        return c->files > 0 || refuse("--traces: a file is needed; stook run --trace records one");
     if (c->files > 0)
-        return refuse("plan: there is no option %s; see stook help plan", argv[optind]);
+        return refuse("there is no option %s; see stook help plan", argv[optind]);
     if (c->slabinfo)
         return true;
     if (o->size == 0)
-        return refuse("plan: --size BYTES is needed, or --slabinfo");
+        return refuse("--size BYTES is needed, or --slabinfo");
     if (o->align == 0)
         o->align = o->size >= 16 ? 16 : 8; /* as stook_cache_create() has it */
     if (!c->columns)
@@ -185,11 +184,11 @@ static int plan_show(const struct plan_command *c)
     if (!plan_make(&plan, o)) {
         if (o->order != PLAN_ORDER_AUTO)
             return complain(STATUS_USAGE,
-                            "plan: 2^%d pages of %u bytes hold no object of %zu bytes aligned to "
+                            "2^%d pages of %u bytes hold no object of %zu bytes aligned to "
                             "%zu with these columns, or are more than 1 MiB",
                             o->order, 1u << o->page_shift, o->size, o->align);
-        return complain(STATUS_USAGE, "plan: no slab holds objects of %zu bytes aligned to %zu",
-                        o->size, o->align);
+        return complain(STATUS_USAGE, "no slab holds objects of %zu bytes aligned to %zu", o->size,
+                        o->align);
     }
     if (o->json)
         plan_print_json(&plan);
@@ -264,8 +263,7 @@ const struct command command_plan = {
         "\n"
         "  --traces         what malloc's size classes cost in traces (stook run --trace): bytes at the\n"
         "                   peak by cause, slabs made, objects that went through slabs\n"
-        "  --classes LIST   another table: SIZE[:ORDER[:CAPACITY]] between commas, or a file of these\n"
-        "\n"
-        "  stook plan --size 992 --align 64 --columns link,group,tag --explain\n",
+        "  --classes LIST   another table: SIZE[:ORDER[:CAPACITY]] between commas, or a file of these\n" HELP_END(
+            "plan --size 992 --align 64 --columns link,group,tag --explain"),
     .run = plan_run,
 };

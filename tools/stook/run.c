@@ -392,7 +392,7 @@ const struct command command_run = {
     .help =
         "usage: stook run [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n"
         "\n"
-        "Runs PROGRAM with " LOCATE_LIBRARY " preloaded (added to LD_PRELOAD): its malloc and\n"
+        "Runs PROGRAM with " LOCATE_LIBRARY " preloaded (added to LD_PRELOAD).  Its malloc and\n"
         "free, and those of the programs it starts, are served from slab caches.  stook executes\n"
         "PROGRAM in its own process, so signals and exit status are PROGRAM's own.  With --leaks\n"
         "PROGRAM is a child that stook traces (ptrace), and signals for stook are passed on.\n"
@@ -416,7 +416,7 @@ const struct command command_run = {
         "                         where not all are meant (malloc's are malloc-*), as the kernel's\n"
         "                         slab_debug: FZPU; Z,malloc-64\n"
         "  --trace FILE           record all allocations and frees, with time, thread and CPU, for\n"
-        "                         stook lab trace; an older trace in FILE is replaced; with %p in\n"
+        "                         stook lab trace.  An older trace in FILE is replaced.  With %p in\n"
         "                         FILE, its number, each process of the tree writes a trace\n"
         "  --trace-limit SIZE     let FILE grow to SIZE, 1G by default; later events are lost\n"
         "\n"
@@ -427,5 +427,8 @@ const struct command command_run = {
         "\n"
         "exit status: PROGRAM's own; 125 stook failed, 126 PROGRAM cannot be executed,\n"
         "             127 there is no such program; with --leaks, where PROGRAM ended with 0:\n"
-        "             23 a process lost objects, 125 PROGRAM could not be searched\n",
+        "             23 a process lost objects, 125 PROGRAM could not be searched\n"
+        "\n"
+        "example:\n"
+        "  stook run --report -- python3 program.py\n",
 };

@@ -47,6 +47,26 @@ void output_each(struct writer *w, const char *end, const struct output_count *c
         writer_key(w, count->name, count->value, count[1].name ? ", " : end);
 }
 
+const char *output_bytes(int64_t bytes, bool sign)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    static char texts[4][24];
+    static unsigned next;
+    char *text = texts[next++ % 4];
+    double value = bytes < 0 ? -(double)bytes : (double)bytes;
+    const char *mark = bytes < 0 ? "-" : sign && bytes > 0 ? "+" : "";
+    unsigned unit = 0;
+
+    for (; value >= 999.5 && unit < 5; unit++)
+        value /= 1024;
+    snprintf(text, sizeof(texts[0]), "%s%.*f %s", mark,
+             unit == 0 || value >= 99.95 ? 0
+             : value >= 9.995            ? 1
+                                         : 2,
+             value, units[unit]);
+    return text;
+}
+
 void output_string(FILE *to, const char *text)
 {
     struct writer w;

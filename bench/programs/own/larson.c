@@ -7,36 +7,34 @@
 
 enum { THREADS = 4, OBJECTS = 2000, LIVES = 8 };
 
-struct shift {
-    struct own_random random;
+static struct shift {
+    _Alignas(OWN_APART) struct own_random random;
     unsigned rounds;
     unsigned char *object[OBJECTS];
     uint64_t sum;
-};
+} shift[THREADS];
 
 static void *work(void *arg)
 {
-    struct shift *shift = arg;
+    struct shift *mine = arg;
 
-    for (unsigned n = 0; n < shift->rounds; n++) {
-        unsigned i = own_below(&shift->random, OBJECTS);
-        size_t size = 10 + own_below(&shift->random, 490);
-        if (shift->object[i])
-            shift->sum += shift->object[i][0];
-        free(shift->object[i]);
-        shift->object[i] = own_alloc(size);
-        shift->object[i][0] = (unsigned char)n;
-        shift->object[i][size - 1] = (unsigned char)n;
+    for (unsigned n = 0; n < mine->rounds; n++) {
+        unsigned i = own_below(&mine->random, OBJECTS);
+        size_t size = 10 + own_below(&mine->random, 490);
+        if (mine->object[i])
+            mine->sum += mine->object[i][0];
+        free(mine->object[i]);
+        mine->object[i] = own_alloc(size);
+        mine->object[i][0] = (unsigned char)n;
+        mine->object[i][size - 1] = (unsigned char)n;
     }
     return NULL;
 }
 
 uint64_t own_larson(unsigned scale)
 {
-    struct shift *shift = own_alloc(THREADS * sizeof(*shift));
     uint64_t sum = 0;
 
-    memset(shift, 0, THREADS * sizeof(*shift));
     for (unsigned t = 0; t < THREADS; t++)
         shift[t].random.state = t + 5;
     for (unsigned life = 0; life < LIVES; life++) {
@@ -53,6 +51,5 @@ uint64_t own_larson(unsigned scale)
         for (unsigned i = 0; i < OBJECTS; i++)
             free(shift[t].object[i]);
     }
-    free(shift);
     return sum;
 }

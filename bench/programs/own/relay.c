@@ -4,13 +4,13 @@
 
 enum { PAIRS = 2, BATCH = 100, QUEUE = 64 };
 
-struct queue {
-    pthread_mutex_t lock;
+static struct queue {
+    _Alignas(OWN_APART) pthread_mutex_t lock;
     pthread_cond_t changed;
     void **batch[QUEUE];
     unsigned first, count, batches;
     uint64_t sum;
-};
+} queues[PAIRS];
 
 static void *produce(void *arg)
 {
@@ -58,23 +58,20 @@ static void *consume(void *arg)
 
 uint64_t own_relay(unsigned scale)
 {
-    struct queue *queue = own_alloc(PAIRS * sizeof(*queue));
     pthread_t thread[PAIRS][2];
     uint64_t sum = 0;
 
-    memset(queue, 0, PAIRS * sizeof(*queue));
     for (int p = 0; p < PAIRS; p++) {
-        pthread_mutex_init(&queue[p].lock, NULL);
-        pthread_cond_init(&queue[p].changed, NULL);
-        queue[p].batches = scale * 900;
-        own_thread(&thread[p][0], produce, &queue[p]);
-        own_thread(&thread[p][1], consume, &queue[p]);
+        pthread_mutex_init(&queues[p].lock, NULL);
+        pthread_cond_init(&queues[p].changed, NULL);
+        queues[p].batches = scale * 900;
+        own_thread(&thread[p][0], produce, &queues[p]);
+        own_thread(&thread[p][1], consume, &queues[p]);
     }
     for (int p = 0; p < PAIRS; p++) {
         pthread_join(thread[p][0], NULL);
         pthread_join(thread[p][1], NULL);
-        sum += queue[p].sum;
+        sum += queues[p].sum;
     }
-    free(queue);
     return sum;
 }

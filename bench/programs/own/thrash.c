@@ -8,7 +8,7 @@
 enum { THREADS = 4, SIZE = 8 };
 
 struct part {
-    volatile unsigned char *object;
+    _Alignas(OWN_APART) volatile unsigned char *object;
     unsigned rounds;
     uint64_t sum;
 };

@@ -186,6 +186,7 @@ struct cache_options {
     unsigned flags = 0;               // STOOK_CACHE_*
     unsigned sheaf_capacity = 0;      // objects in a sheaf; 0: the library's choice
     std::size_t cached_bytes_max = 0; // its barns hold no more; 0: the library's choice
+    std::size_t slab_bytes_max = 0;   // its slabs are no more; 0: no limit
 };
 
 namespace detail
@@ -205,6 +206,7 @@ inline struct stook_cache *make_cache(const char *name, std::size_t size, std::s
     args.flags = options.flags;
     args.sheaf_capacity = options.sheaf_capacity;
     args.cached_bytes_max = options.cached_bytes_max;
+    args.slab_bytes_max = options.slab_bytes_max;
     args.ctor = ctor;
     args.dtor = dtor;
     return stook_cache_create(name, size, &args);

@@ -104,7 +104,7 @@ proctype putter(byte me; byte mine)
 #endif
         if
         :: room ->
-            /* code: src/sheaf/barn.c barn_add | barn_push(&barn->full, &barn->nr_full, full) */
+            /* code: src/sheaf/barn.c barn_add | barn_push(at, &barn->nr_full, full) */
             PUSH(fulls, nr_full, mine, FULL);
             mine = NONE;
             /* code: src/sheaf/barn.c barn_put_full | *empty = barn_pop(&barn->empty, &barn->nr_empty) */

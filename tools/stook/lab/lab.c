@@ -103,7 +103,7 @@ const char *lab_read_designs(const char *text, void *to)
         found = sweep_find(name);
         if (found < 0 && strcmp(name, "all") != 0) {
             (void)complain(STATUS_USAGE,
-                           "lab: there is no design %s; there are cpu-partial, upstream-first, "
+                           "there is no design %s; there are cpu-partial, upstream-first, "
                            "upstream-first+refill, upstream, stook, all",
                            name);
             return "";
@@ -154,9 +154,9 @@ static bool lab_agree(struct lab_options *o)
     if (!o->design)
         o->design = lab_designs[0];
     if (o->race && (o->design != &lab_upstream_first || o->refill))
-        return refuse("lab: --race needs --design upstream-first, and excludes --refill");
+        return refuse("--race needs --design upstream-first, and excludes --refill");
     if (o->refill && o->design != &lab_upstream_first && !lab_sweep.sweeps)
-        return refuse("lab: --refill needs --design upstream-first");
+        return refuse("--refill needs --design upstream-first");
     if (o->order == LAB_ORDER_UNSAID) /* the report's slabs for the report's objects */
         o->order = o->size == LAB_SIZE ? 2 : LAB_ORDER_AUTO;
     return true;
@@ -175,7 +175,7 @@ static bool lab_parse(struct lab_options *o, int argc, char **argv)
                                        sizeof(lab_rows) / sizeof(lab_rows[0]), .units = LAB_UNITS};
 
     if (argc < 2 || argv[1][0] == '-')
-        return refuse("lab: a scenario is needed:") || lab_list();
+        return refuse("a scenario is needed:") || lab_list();
     lab_sweep.sweeps = strcmp(argv[1], "sweep") == 0 && argc > 2;
     argv += 1 + lab_sweep.sweeps;
     argc -= 1 + lab_sweep.sweeps;
@@ -183,7 +183,7 @@ static bool lab_parse(struct lab_options *o, int argc, char **argv)
         if (strcmp(lab_scenarios[i]->name, argv[0]) == 0)
             o->scenario = lab_scenarios[i];
     if (!o->scenario)
-        return refuse("lab: there is no scenario %s", argv[0]) || lab_list();
+        return refuse("there is no scenario %s", argv[0]) || lab_list();
     if (option_read(&table, argc, argv) != STATUS_OK)
         return false;
     if ((lab_timed || lab_sweep.sweeps) && !o->costs)
@@ -191,15 +191,15 @@ static bool lab_parse(struct lab_options *o, int argc, char **argv)
     if (lab_sweep.designs == 0)
         lab_sweep.designs = ~0u;
     if (optind < argc)
-        return refuse("lab: there is no option %s; see stook help lab", argv[optind]);
+        return refuse("there is no option %s; see stook help lab", argv[optind]);
     if (o->batch > o->depth)
-        return refuse("lab: bursts of %u do not fit a depth of %u", o->batch, o->depth);
+        return refuse("bursts of %u do not fit a depth of %u", o->batch, o->depth);
     if (o->costs && (o->threads || o->scenario != &lab_ublk))
-        return refuse("lab: --time needs the scenario ublk, and excludes --threads");
+        return refuse("--time needs the scenario ublk, and excludes --threads");
     if (o->cores && (o->threads || o->costs))
-        return refuse("lab: --cores excludes --threads and --time");
+        return refuse("--cores excludes --threads and --time");
     if (o->order_out && (o->threads || o->scenario == &lab_hotplug || lab_sweep.sweeps))
-        return refuse("lab: --order-out excludes sweep, --threads and hotplug");
+        return refuse("--order-out excludes sweep, --threads and hotplug");
     return lab_agree(o);
 }
 

@@ -65,4 +65,7 @@ const char lab_help[] =
     "order replays exactly the calls of an order file (docs/lab.md), each on its CPU\n"
     "  --topology, --design, --capacity, --size, --align, --order, --refill, --seed, --json: as above\n"
     "\n"
-    "exit status: 0, 1 something failed or was lost, 2 wrong options\n";
+    "exit status: 0; 1 something failed or was lost; 2 usage\n"
+    "\n"
+    "example:\n"
+    "  stook lab ublk --topology topologies/eight-nodes.topo\n";

@@ -35,8 +35,7 @@ static bool lab_order_parse(int argc, char **argv, const struct option_row *rows
     if (option_read(&table, argc, argv) != STATUS_OK)
         return false;
     if (optind + 1 != argc)
-        return refuse(optind == argc ? "lab order: a file is needed"
-                                     : "lab order: one file at a time");
+        return refuse(optind == argc ? "order: a file is needed" : "order: one file at a time");
     *file = argv[optind];
     return true;
 }

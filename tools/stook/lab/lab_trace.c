@@ -55,8 +55,7 @@ static bool lab_trace_parse(struct trace_options *o, int argc, char **argv, cons
     if (!o->costs && (timed || o->gap != UINT64_MAX))
         o->costs = &timing_frozen;
     if (optind + 1 != argc)
-        return refuse(optind == argc ? "lab trace: a file is needed"
-                                     : "lab trace: one trace at a time");
+        return refuse(optind == argc ? "trace: a file is needed" : "trace: one trace at a time");
     *file = argv[optind];
     return true;
 }

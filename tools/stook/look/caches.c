@@ -15,6 +15,7 @@
 
 struct caches_options {
     bool json, all;
+    enum heap_sort sort;
     const char *pid, *cache;
 };
 
@@ -23,27 +24,21 @@ static int caches_parse(int argc, char **argv, struct caches_options *options)
     const struct option_row rows[] = {
         {"json", OPTION_FLAG, &options->json, .letter = 'j'},
         {"all", OPTION_FLAG, &options->all, .letter = 'a'},
+        {"sort", OPTION_WORD, &options->sort, .words = heap_sort_names, .letter = 's'},
+        LOOK_CORE_ROWS,
     };
 
     *options = (struct caches_options){0};
-    if (look_take_core(&argc, argv) != STATUS_OK ||
-        option_take("caches", rows, argc, argv) != STATUS_OK)
+    if (option_take("caches", rows, argc, argv) != STATUS_OK)
         return STATUS_USAGE;
-    if (argc - optind < 1 || argc - optind > 2)
-        return complain(STATUS_USAGE, "caches takes a process number, and perhaps a cache");
-    options->pid = argv[optind];
-    options->cache = argv[optind + 1];
+    options->pid = look_whom(argc, argv);
+    if (!options->pid || argc - optind > 1)
+        return complain(STATUS_USAGE, "a process is needed, and perhaps a cache");
+    options->cache = argv[optind];
     return STATUS_OK;
 }
 
 /* ---- table ------------------------------------------------------------------------------------ */
-
-static void caches_count(struct writer *w, const struct heap_count *n)
-{
-    writer_print(w, " %10lu %10lu %10lu %10lu", n->active, n->in_sheaves, n->in_slabs, n->total);
-    writer_print(w, " %7lu %7lu %7lu %7lu %6lu", n->slabs, n->partial, n->empty, n->sheaves,
-                 n->barns);
-}
 
 static void caches_bytes(struct writer *w, const struct heap_bytes *bytes)
 {
@@ -57,14 +52,32 @@ static void caches_bytes(struct writer *w, const struct heap_bytes *bytes)
         writer_print(w, " %8s", "-");
 }
 
-static int caches_width(const struct heap *heap, bool all)
+/* `all`: what only those need who know how the library works, too. */
+static void caches_row(struct writer *w, const struct heap *heap, const struct heap_row *row,
+                       int width, bool all)
 {
-    size_t width = 16;
+    const struct heap_count *n = &row->count;
+    const struct heap_cache *cache = row->cache;
+    char flags[LOOK_FLAGS] = "";
 
-    for (size_t i = 0; i < heap->caches; i++)
-        if ((all || heap->cache[i].count.slabs > 0) && strlen(heap->cache[i].name) > width)
-            width = strlen(heap->cache[i].name);
-    return (int)width;
+    writer_cell(w, row->name, width);
+    caches_bytes(w, &n->bytes);
+    writer_print(w, " %10lu %10lu", n->active, n->total);
+    if (cache)
+        writer_print(w, " %7lu %7lu", cache->object_size, n->slabs);
+    else
+        writer_print(w, " %7s %7lu", "-", n->slabs);
+    if (all && cache)
+        writer_print(w, " %7u %5u %8u", cache->stride, cache->order, cache->slab_objects);
+    else if (all)
+        writer_print(w, " %7s %5s %8s", "-", "-", "-");
+    if (all) {
+        writer_print(w, " %10lu %10lu", n->in_sheaves, n->in_slabs);
+        writer_print(w, " %7lu %7lu %7lu %6lu", n->partial, n->empty, n->sheaves, n->barns);
+    }
+    if (cache)
+        look_flags(heap, cache, flags);
+    writer_print(w, "%s %s\n", cache && cache->torn ? "~" : " ", flags);
 }
 
 static void caches_head(struct writer *w, const struct heap *heap)
@@ -79,45 +92,30 @@ static void caches_head(struct writer *w, const struct heap *heap)
             heap->torn);
 }
 
-static void caches_table(struct writer *w, const struct heap *heap, bool all)
+static void caches_table(struct writer *w, const struct heap *heap,
+                         const struct caches_options *options)
 {
-    int width = caches_width(heap, all);
-    unsigned left_out = 0;
+    const struct heap_row total = {"total", NULL, heap->total};
+    size_t rows, width = 16;
+    struct heap_row *row = heap_rows(heap, options->all, options->sort, &rows);
 
+    for (size_t i = 0; i < rows; i++)
+        width = strlen(row[i].name) > width ? strlen(row[i].name) : width;
     caches_head(w, heap);
-    writer_print(w, "\n%-*s %7s %7s %5s %8s %10s %10s %10s %10s", width, "cache", "size", "stride",
-                 "order", "obj/slab", "active", "in sheaves", "in slabs", "total");
-    writer_print(w, " %7s %7s %7s %7s %6s %8s %8s %8s %8s %8s  %s\n", "slabs", "partial", "empty",
-                 "sheaves", "barns", "resident", "in use", "cached", "wasted", "peak", "flags");
-    for (size_t i = 0; i < heap->caches; i++) {
-        const struct heap_cache *cache = &heap->cache[i];
-        char flags[LOOK_FLAGS];
-        if (cache->count.slabs == 0 && !all) {
-            left_out++;
-            continue;
-        }
-        writer_cell(w, cache->name, width);
-        writer_print(w, " %7lu %7u %5u %8u", cache->object_size, cache->stride, cache->order,
-                     cache->slab_objects);
-        caches_count(w, &cache->count);
-        caches_bytes(w, &cache->count.bytes);
-        look_flags(heap, cache, flags);
-        writer_print(w, "%s %s\n", cache->torn ? "~" : " ", flags);
-    }
-    if (heap->large_objects > 0 || all) {
-        struct heap_count large = {.active = heap->large_objects, .total = heap->large_objects};
-        large.bytes.resident = large.bytes.in_use = heap->large_bytes;
-        writer_print(w, "%-*s %7s %7s %5s %8s", width, "(large)", "-", "-", "-", "-");
-        caches_count(w, &large);
-        caches_bytes(w, &large.bytes);
-        writer_print(w, "\n");
-    }
-    writer_print(w, "%-*s %7s %7s %5s %8s", width, "total", "", "", "", "");
-    caches_count(w, &heap->total);
-    caches_bytes(w, &heap->total.bytes);
-    writer_print(w, "\n");
-    if (left_out)
-        writer_print(w, "(%u caches without slabs are left out; --all shows them)\n", left_out);
+    writer_print(w, "\n%-*s %8s %8s %8s %8s %8s %10s %10s %7s %7s", (int)width, "cache", "resident",
+                 "in use", "cached", "wasted", "peak", "objects", "total", "size", "slabs");
+    if (options->all)
+        writer_print(w, " %7s %5s %8s %10s %10s %7s %7s %7s %6s", "stride", "order", "obj/slab",
+                     "in sheaves", "in slabs", "partial", "empty", "sheaves", "barns");
+    writer_print(w, "  flags\n");
+    for (size_t i = 0; i < rows; i++)
+        caches_row(w, heap, &row[i], (int)width, options->all);
+    caches_row(w, heap, &total, (int)width, options->all);
+    if (!options->all)
+        writer_print(w, "(--all shows the caches of " HEAP_ROW_LIBRARY
+                        ", those without pages, and all columns)\n");
+    look_next(w, heap, "report --html FILE", "");
+    free(row);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------- */
@@ -252,6 +250,7 @@ static void caches_one(struct writer *w, const struct heap *heap, const struct h
         if (of.sheaves > 0)
             writer_print(w, "%-8u %7lu %10lu %10lu\n", cpu, of.sheaves, of.objects, of.remote);
     }
+    look_next(w, heap, "walk", " CACHE");
 }
 
 static int caches_run(int argc, char **argv)
@@ -274,7 +273,7 @@ static int caches_run(int argc, char **argv)
     } else if (cache) {
         caches_one(&w, heap, cache);
     } else {
-        caches_table(&w, heap, options.all);
+        caches_table(&w, heap, &options);
     }
     heap_close(heap);
     (void)writer_finish(&w);
@@ -282,16 +281,16 @@ static int caches_run(int argc, char **argv)
 }
 
 static const char caches_help[] =
-    "usage: stook caches [--json] [--all] {PID | --core FILE [--exe FILE]} [CACHE]\n"
+    "usage: stook caches [--json] [--all] [--sort KEY] {PID | --core FILE [--exe FILE]} [CACHE]\n"
     "\n"
-    "Shows the caches of a running process as they are now, or one of them by node and CPU.  The process needs\n"
-    "no option at its start, is not stopped, and runs nothing for it.\n"
+    "Shows the caches of a running process as they are now, the largest first, or one of them by node and CPU.  The\n"
+    "process needs no option at its start, is not stopped, and runs nothing for it.\n"
     "\n"
-    "  --json   as one JSON object; docs/look-inside.md has its keys\n"
-    "  --all    also caches without slabs\n"
-    "  --core   of a process that has ended: its core file, and where its program lies now\n"
-    "\n"
-    "Of the bytes: resident = in use + cached + wasted; of the objects: total = active + in sheaves + in slabs.\n";
+    "  --json       as one JSON object; docs/look-inside.md has its keys\n"
+    "  --all        all columns, caches without pages, and the library's own one by one\n"
+    "  --sort KEY   resident, in-use, cached, wasted, peak, objects or name\n" HELP_CORE "\n"
+    "Of the bytes: resident = in use + cached + wasted; of the objects: total = objects + free ones, in sheaves and slabs.\n"
+    "docs/report.md says what each word means.\n" HELP_END("caches --sort wasted redis-server");
 
-const struct command command_caches = {"caches", "the caches of a running process", caches_help,
-                                       caches_run};
+const struct command command_caches = {"caches", "the caches of a running process, by bytes",
+                                       caches_help, caches_run};

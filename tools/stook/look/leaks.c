@@ -3,8 +3,8 @@
  * leaks.c - stook leaks: objects of a process, or of its core file, that nothing points to.
  */
 #include "stook/command.h"
-#include "stook/look/look_names.h"
 #include "stook/look/look_show.h"
+#include "stook/look/look_sites.h"
 #include "stook/option.h"
 #include "stook/run_leaks.h"
 
@@ -20,7 +20,6 @@
 
 enum {
     LEAKS_SHOWN = 200,
-    LEAKS_BITS = 16,
     LEAKS_SEARCHES = 40,   /* of a process that runs, at most */
     LEAKS_AGREE = 2,       /* so many in a row have to take nothing away … */
     LEAKS_AGREE_MOVED = 8, /* … if one was ever mistaken, since several may be mistaken alike */
@@ -28,19 +27,9 @@ enum {
 };
 
 struct leaks_options {
-    bool json, all, stop;
+    bool json, all, stop, fail;
     double wait;
     const char *pid;
-};
-
-/* Objects of one cache, allocated at one place, of one kind. */
-struct leaks_group {
-    uint64_t objects, bytes, sample; /* 0 objects: a free entry */
-    uint64_t first, last;            /* allocated, CLOCK_MONOTONIC in ns; 0: unknown */
-    uint64_t key;
-    uint8_t kind;
-    const struct heap_cache *cache; /* NULL: large objects */
-    struct look_place place;
 };
 
 struct leaks_report {
@@ -52,11 +41,7 @@ struct leaks_report {
     unsigned searches, agreed; /* agreed: the last ones, in a row, took nothing away */
     bool moved;                /* a search called lost what another one did not */
     uint64_t seconds;          /* from the first search to the last */
-    struct leaks_group **group;
-    size_t groups;
-    struct leaks_group
-        *table[1 << LEAKS_BITS]; /* by key; further ones count with those of no known place */
-    struct look_names *names;
+    struct look_sites sites;
 };
 
 static const struct {
@@ -75,55 +60,19 @@ static bool leaks_agreed(const struct leaks_report *report)
 
 /* ---- groups ----------------------------------------------------------------------------------- */
 
-static uint64_t leaks_key(const struct heap_what *what, unsigned kind)
-{
-    uint64_t key = (uintptr_t)what->cache ^ (uint64_t)(kind + 1) << 60 ^ (uint64_t)what->tag << 32;
-
-    for (unsigned i = 0; what->who[0].known && i < what->who[0].depth; i++) {
-        key = (key ^ what->who[0].frames[i]) * 0x9e3779b97f4a7c15u;
-        key ^= key >> 31;
-    }
-    return key * 0x9e3779b97f4a7c15u;
-}
-
 static void leaks_count(struct leaks_report *report, const struct leaks_object *object)
 {
-    struct leaks_group *group;
     struct heap_what what;
-    uint64_t key, at, time;
 
     heap_describe(report->heap, object->slab, object->index, object->address, &what);
-    if (what.who[0].depth > 0)
-        what.tag = 0;
-    if (report->groups > (1 << LEAKS_BITS) * 3 / 4) {
-        what.tag = 0;
-        what.who[0] = (struct heap_who){0};
-    }
-    key = leaks_key(&what, object->kind);
-    for (at = key >> (64 - LEAKS_BITS);
-         (group = report->table[at % (1 << LEAKS_BITS)]) != NULL && group->key != key; at++)
-        ;
-    if (!group) {
-        group = target_need(malloc(sizeof(*group)));
-        report->group = target_row(report->group, report->groups, sizeof(*report->group));
-        *group = (struct leaks_group){
-            .key = key, .kind = object->kind, .cache = what.cache, .sample = object->address};
-        look_place(report->names, report->heap, &what, &group->place);
-        report->table[at % (1 << LEAKS_BITS)] = report->group[report->groups++] = group;
-    }
-    time = what.who[0].known ? what.who[0].time : 0;
-    if (group->objects == 0 || time < group->first)
-        group->first = time;
-    if (time > group->last)
-        group->last = time;
-    group->objects++;
-    group->bytes += what.requested ? what.requested : object->size;
+    look_sites_count(&report->sites, &what, object->kind)->bytes +=
+        what.requested ? what.requested : object->size;
 }
 
 static int leaks_order(const void *left, const void *right)
 {
-    const struct leaks_group *a = *(struct leaks_group *const *)left,
-                             *b = *(struct leaks_group *const *)right;
+    const struct look_site *a = *(struct look_site *const *)left,
+                           *b = *(struct look_site *const *)right;
 
     if (a->kind != b->kind)
         return a->kind < b->kind ? -1 : 1;
@@ -134,52 +83,22 @@ static int leaks_order(const void *left, const void *right)
 
 /* ---- text ------------------------------------------------------------------------------------- */
 
-static void leaks_seconds(struct writer *w, uint64_t ns)
-{
-    writer_print(w, "%lu.%lu s", ns / 1000000000, ns / 100000000 % 10);
-}
-
-static void leaks_age(struct writer *w, const struct leaks_report *report,
-                      const struct leaks_group *group)
-{
-    uint64_t now = report->heap->target->time;
-
-    if (group->first == 0)
-        return;
-    writer_print(w, "  allocated ");
-    if (!report->heap->target->live) {
-        leaks_seconds(w, group->first);
-        if (group->last != group->first) {
-            writer_print(w, " to ");
-            leaks_seconds(w, group->last);
-        }
-        writer_print(w, " after the machine's start\n");
-        return;
-    }
-    leaks_seconds(w, now > group->last ? now - group->last : 0);
-    if (group->last != group->first) {
-        writer_print(w, " to ");
-        leaks_seconds(w, now > group->first ? now - group->first : 0);
-    }
-    writer_print(w, " ago\n");
-}
-
 static void leaks_group_text(struct writer *w, const struct leaks_report *report,
-                             const struct leaks_group *group)
+                             const struct look_site *group)
 {
     writer_print(w, "\n%s: %lu object%s, %lu bytes of %s%s, such as 0x%lx\n",
                  leaks_kinds[group->kind].name, group->objects, group->objects == 1 ? "" : "s",
                  group->bytes, group->cache ? "cache " : "large objects",
                  group->cache ? group->cache->name : "", group->sample);
-    leaks_age(w, report, group);
-    look_show_place(w, report->names, &group->place, "allocated");
+    look_show_age(w, report->heap, group);
+    look_show_place(w, report->sites.names, &group->place, "allocated");
 }
 
 static void leaks_how(struct writer *w, const struct leaks_report *report)
 {
     if (report->heap->target->live && !report->alone) {
         writer_print(w, "%u searches in ", report->searches);
-        leaks_seconds(w, report->seconds);
+        look_seconds(w, report->seconds);
         writer_print(w, ", while the process ran: what is lost is older than that, or only a "
                         "register points to it (see --stop)\n");
         if (!leaks_agreed(report))
@@ -207,16 +126,18 @@ static void leaks_text(struct writer *w, const struct leaks_report *report)
         writer_print(w, "%-12s %10lu %14lu%s%s\n", leaks_kinds[kind].name,
                      report->leaks.sum[kind].objects, report->leaks.sum[kind].bytes,
                      leaks_kinds[kind].means[0] ? "  " : "", leaks_kinds[kind].means);
-    for (size_t i = 0; i < report->groups && i < LEAKS_SHOWN; i++) {
-        leaks_group_text(w, report, report->group[i]);
-        any |= report->group[i]->place.known;
+    for (size_t i = 0; i < report->sites.sites && i < LEAKS_SHOWN; i++) {
+        leaks_group_text(w, report, report->sites.site[i]);
+        any |= report->sites.site[i]->place.known;
     }
-    if (report->groups > LEAKS_SHOWN)
+    if (report->sites.sites > LEAKS_SHOWN)
         writer_print(w, "\nand %lu groups more, which the JSON form has\n",
-                     report->groups - LEAKS_SHOWN);
-    if (report->groups > 0 && !any)
+                     report->sites.sites - LEAKS_SHOWN);
+    if (report->sites.sites > 0 && !any)
         writer_print(w, "\nThe process counts no call sites: start it with STOOK_TAGS=1, or with "
                         "STOOK_DEBUG=U for stacks and times\n");
+    if (report->sites.sites > 0 && !report->ended)
+        look_next(w, report->heap, "whatis", " ADDRESS");
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------- */
@@ -239,24 +160,10 @@ static void leaks_json(struct writer *w, const struct leaks_report *report)
         writer_key(w, "bytes", report->leaks.sum[kind].bytes, "}, ");
     }
     writer_print(w, "\"groups\": [");
-    for (size_t i = 0; i < report->groups; i++) {
-        const struct leaks_group *group = report->group[i];
-        writer_print(w, "%s\n  {\"kind\": \"%s\", \"cache\": ", i ? "," : "",
-                     leaks_kinds[group->kind].key);
-        if (group->cache)
-            writer_json(w, group->cache->name);
-        else
-            writer_print(w, "null");
-        writer_print(w, ", ");
-        writer_key(w, "objects", group->objects, ", ");
-        writer_key(w, "bytes", group->bytes, ", ");
-        writer_key(w, "sample", group->sample, ", ");
-        if (group->first) {
-            writer_key(w, "first_ns", group->first, ", ");
-            writer_key(w, "last_ns", group->last, ", ");
-        }
-        look_json_place(w, report->names, &group->place);
-        writer_print(w, "}");
+    for (size_t i = 0; i < report->sites.sites; i++) {
+        const struct look_site *group = report->sites.site[i];
+        writer_print(w, i ? ",\n  " : "\n  ");
+        look_json_site(w, &report->sites, group, leaks_kinds[group->kind].key);
     }
     writer_print(w, "]}\n");
 }
@@ -360,36 +267,33 @@ static int leaks_parse(int argc, char **argv, struct leaks_options *options)
         {"all", OPTION_FLAG, &options->all, .letter = 'a'},
         {"stop", OPTION_FLAG, &options->stop, .letter = 's'},
         {"wait", OPTION_SECONDS, &options->wait, 0, 86400000, .letter = 'w'},
+        {"fail", OPTION_FLAG, .to = &options->fail},
+        LOOK_CORE_ROWS,
     };
     int status;
 
     *options = (struct leaks_options){.wait = 1};
-    if ((status = look_take_core(&argc, argv)) != STATUS_OK ||
-        (status = option_take("leaks", rows, argc, argv)) != STATUS_OK)
+    if ((status = option_take("leaks", rows, argc, argv)) != STATUS_OK)
         return status;
-    if (argc - optind != 1)
-        return complain(STATUS_USAGE, "leaks takes a process number");
-    options->pid = argv[optind];
-    return STATUS_OK;
+    options->pid = look_whom(argc, argv);
+    return options->pid && optind == argc ? STATUS_OK
+                                          : complain(STATUS_USAGE, "a process is needed");
 }
 
 static void leaks_show(struct leaks_report *report, struct writer *w)
 {
-    report->names = look_names_new(report->heap);
+    look_sites_begin(&report->sites, report->heap);
     for (size_t i = 0; i < report->leaks.objects; i++)
         leaks_count(report, &report->leaks.object[i]);
-    look_names_find(report->names);
-    if (report->groups > 0)
-        qsort(report->group, report->groups, sizeof(struct leaks_group *), leaks_order);
+    look_names_find(report->sites.names);
+    if (report->sites.sites > 0)
+        qsort(report->sites.site, report->sites.sites, sizeof(struct look_site *), leaks_order);
     if (report->options->json)
         leaks_json(w, report);
     else
         leaks_text(w, report);
     (void)writer_finish(w);
-    look_names_free(report->names);
-    for (size_t i = 0; i < report->groups; i++)
-        free(report->group[i]);
-    free(report->group);
+    look_sites_free(&report->sites);
 }
 
 static int leaks_run(int argc, char **argv)
@@ -408,6 +312,7 @@ static int leaks_run(int argc, char **argv)
     if (leaks_find(&report, &error)) {
         output_writer(&w);
         leaks_show(&report, &w);
+        status = options.fail && leaks_lost(&report.leaks) > 0 ? STATUS_LEAKS : STATUS_OK;
     } else {
         status = complain(STATUS_FAILED, "%s", error.text);
     }
@@ -448,22 +353,26 @@ enum leaks_end leaks_at_end(const struct run_leaks *options, int pid, const stru
 }
 
 static const char leaks_help[] =
-    "usage: stook leaks [--stop] [--wait SECONDS] [--all] [--json] {PID | --core FILE [--exe FILE]}\n"
+    "usage: stook leaks [--stop] [--wait SECONDS] [--all] [--fail] [--json] {PID | --core FILE [--exe FILE]}\n"
     "\n"
     "Lists the objects that are in use and that nothing points to, by cache and call site.  All memory of the process\n"
     "is searched for pointers, and the registers, where they can be seen.  The process is not stopped: it is searched\n"
     "until some searches in a row take nothing away, 40 times at most.  An object is lost that all of them found lost, if\n"
     "it did not change in between.\n"
     "\n"
-    "  --stop   stop the process for one search, by ptrace\n"
-    "  --wait   this long between the first two searches, a quarter of it between others; default 1\n"
-    "  --all    what can be reached, too\n"
-    "  --json   as one JSON object; docs/look-inside.md has its keys\n"
-    "  --core   of a process that has ended: its core file, and where its program lies now\n"
-    "\n"
+    "  --stop       stop the process for one search, by ptrace\n"
+    "  --wait SECONDS  this long between the first two searches, a quarter of it between others; default 1\n"
+    "  --all        what can be reached, too\n"
+    "  --fail       exit status 23 if something is lost, for tests\n"
+    "  --json       as one JSON object; docs/look-inside.md has its keys\n" HELP_CORE "\n"
     "`stook run --leaks` searches a program when it ends.\n"
-    "Call sites are known where the process counts them (STOOK_TAGS=1, stook run --profile), whole stacks and times with\n"
-    "STOOK_DEBUG=U.  Exit status: 0, whether something is lost or not.\n";
+    "Call sites are known where the process counts them (STOOK_TAGS=1), whole stacks and times with STOOK_DEBUG=U.\n"
+    "\n"
+    "exit status: 0, whether something is lost or not; 23 with --fail, if something is lost;\n"
+    "             1 the process cannot be searched, or the output cannot be written; 2 usage\n"
+    "\n"
+    "example:\n"
+    "  stook leaks --stop --fail redis-server\n";
 
 const struct command command_leaks = {"leaks", "objects of a process that nothing points to",
                                       leaks_help, leaks_run};

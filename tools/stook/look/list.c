@@ -20,12 +20,6 @@ struct list {
     unsigned found, refused;
 };
 
-static void list_size(struct writer *w, uint64_t bytes)
-{
-    writer_print(w, " ");
-    writer_size(w, bytes);
-}
-
 static void list_row(const struct list *list, struct writer *w, const struct heap *heap)
 {
     uint64_t resident = look_resident(heap->target->pid);
@@ -47,10 +41,12 @@ static void list_row(const struct list *list, struct writer *w, const struct hea
     }
     writer_print(w, "%8d ", heap->target->pid);
     writer_cell(w, heap->target->name, 15);
-    list_size(w, resident);
-    list_size(w, heap->total.bytes.resident + heap->arena.warm);
-    list_size(w, heap->total.bytes.in_use);
-    list_size(w, heap->total.bytes.cached + heap->arena.warm);
+    writer_size(w, resident);
+    writer_size(w, heap->total.bytes.resident);
+    writer_size(w, heap->total.bytes.in_use);
+    writer_size(w, heap->total.bytes.cached);
+    writer_size(w, heap->total.bytes.wasted);
+    writer_size(w, heap->arena.warm);
     writer_print(w, " %8lu %7u  %-8s %s: %s\n", heap->total.active, (unsigned)heap->caches,
                  heap->version, heap->mode, heap->why);
 }
@@ -105,11 +101,16 @@ static int list_run(int argc, char **argv)
     if (list.json)
         fputs("[", stdout);
     else
-        printf("%8s %-15s %9s %9s %9s %9s %8s %7s  %-8s %s\n", "PID", "NAME", "RESIDENT",
-               "ON STOOK", "IN USE", "CACHED", "OBJECTS", "CACHES", "VERSION", "MODE");
+        printf("%8s %-15s %8s %8s %8s %8s %8s %8s %8s %7s  %-8s %s\n", "PID", "NAME", "RSS",
+               "RESIDENT", "IN USE", "CACHED", "WASTED", "WARM", "OBJECTS", "CACHES", "VERSION",
+               "MODE");
     late = apart_each(&apart, NULL, 0);
     if (list.json)
         fputs("\n]\n", stdout);
+    else if (list.found > 0)
+        fputs("\nnext: stook top PID, or stook caches PID\n", stdout);
+    else
+        fputs("\nnext: stook run -- PROGRAM starts one\n", stdout);
     if (late > 0)
         (void)complain(STATUS_OK,
                        "%u process%s left out: the reader had to wait too long, or ended", late,
@@ -125,11 +126,13 @@ static int list_run(int argc, char **argv)
 static const char list_help[] =
     "usage: stook list [--json]\n"
     "\n"
-    "Shows the processes of this host that run on Stook, those in containers among them: what is resident of the\n"
-    "whole process; what of that is Stook's; of that, what the program has in use, and what is free and kept.\n"
+    "Shows the processes of this host that run on Stook, those in containers among them: RSS is what is resident of the\n"
+    "whole process; RESIDENT are Stook's pages with objects, which are IN USE, CACHED or WASTED; WARM are its free pages.\n"
     "Processes that the kernel does not let this user look into are counted on standard error.\n"
     "\n"
-    "  --json   as a JSON array; docs/look-inside.md has its keys\n";
+    "  --json   as a JSON array; docs/look-inside.md has its keys\n"
+    "\n"
+    "docs/report.md says what each word means.\n" HELP_END("list");
 
 const struct command command_list = {"list", "the processes of this host that run on Stook",
                                      list_help, list_run};

@@ -110,7 +110,7 @@ void look_names_find(struct look_names *names)
     watch_end();
 }
 
-static const struct profile_site *names_site(const struct look_names *names, uint64_t address)
+const struct profile_site *look_name_place(const struct look_names *names, uint64_t address)
 {
     struct profile_site key = {.address = address};
 
@@ -122,7 +122,7 @@ static const struct profile_site *names_site(const struct look_names *names, uin
 
 const char *look_name_function(const struct look_names *names, uint64_t address)
 {
-    const struct profile_site *site = names_site(names, address);
+    const struct profile_site *site = look_name_place(names, address);
 
     return site && site->nr_frames > 0 && site->frames[0].function ? site->frames[0].function : "";
 }
@@ -144,7 +144,7 @@ static bool names_read_site(const struct look_names *names, uint64_t address, st
 
 const char *look_name(const struct look_names *names, uint64_t address, char *text, size_t size)
 {
-    const struct profile_site *site = names_site(names, address);
+    const struct profile_site *site = look_name_place(names, address);
     const struct profile_frame *frame = site && site->nr_frames > 0 ? &site->frames[0] : NULL;
     uint64_t at = address;
     struct heap_site own = {0};
@@ -161,6 +161,18 @@ const char *look_name(const struct look_names *names, uint64_t address, char *te
                  (address - site->map->start + site->map->offset));
     else
         snprintf(text, size, "0x%lx", at);
+    return text;
+}
+
+const char *look_site_name(const struct look_names *names, const struct heap_site *site,
+                           char text[LOOK_NAME])
+{
+    text[0] = '\0';
+    if (site->file[0])
+        (void)snprintf(text, LOOK_NAME, "%.80s at %.120s:%lu", site->function, site->file,
+                       site->line);
+    else if (site->depth > 0)
+        (void)look_name(names, site->frames[0], text, LOOK_NAME);
     return text;
 }
 
@@ -194,14 +206,9 @@ void look_show_place(struct writer *w, const struct look_names *names,
 
     if (!place->known)
         return;
-    if (site->file[0])
-        writer_print(w, "  %s in %.80s at %.120s:%lu\n", word, site->function, site->file,
-                     site->line);
-    for (unsigned i = 0; i < site->depth; i++)
-        if (i == 0 && !site->file[0])
-            writer_print(w, "  %s in %.220s\n", word, look_name(names, site->frames[i], text, 220));
-        else
-            writer_print(w, "    %.220s\n", look_name(names, site->frames[i], text, 220));
+    writer_print(w, "  %s in %.220s\n", word, look_site_name(names, site, text));
+    for (unsigned i = site->file[0] ? 0 : 1; i < site->depth; i++)
+        writer_print(w, "    %.220s\n", look_name(names, site->frames[i], text, 220));
 }
 
 void look_json_place(struct writer *w, const struct look_names *names,
@@ -216,7 +223,7 @@ void look_json_place(struct writer *w, const struct look_names *names,
     }
     writer_print(w, "\"stack\": [");
     for (unsigned i = 0; place->known && i < site->depth; i++) {
-        const struct profile_site *found = names_site(names, site->frames[i]);
+        const struct profile_site *found = look_name_place(names, site->frames[i]);
         const struct profile_frame *frame = found && found->nr_frames ? &found->frames[0] : NULL;
         writer_print(w, i ? ", {" : "{");
         writer_key(w, "address", site->frames[i], ", ");

@@ -25,10 +25,16 @@ void look_names_free(struct look_names *names);
 void look_names_want(struct look_names *names, uint64_t address);
 /* Of all that is wanted, files are opened once. */
 void look_names_find(struct look_names *names);
-/* The function, and whether the library itself has it; "": unknown. */
+/* All that is known of an address that was wanted; NULL: nothing. */
+struct profile_site;
+const struct profile_site *look_name_place(const struct look_names *names, uint64_t address);
+/* The function; "": unknown. */
 const char *look_name_function(const struct look_names *names, uint64_t address);
 /* "function at file:line", "function+0x12 [module]", "0x1234 [module+0x234]"; in `text`. */
 const char *look_name(const struct look_names *names, uint64_t address, char *text, size_t size);
+/* The place that a call names, or its innermost frame; "": neither is known. */
+const char *look_site_name(const struct look_names *names, const struct heap_site *site,
+                           char text[LOOK_NAME]);
 
 /* Where an object was allocated: the frames of its track, else its tag. */
 struct look_place {

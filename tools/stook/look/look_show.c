@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * look_show.c - what the commands that look into a process share: process numbers, core files,
- * addresses, and the first lines of their output.
+ * look_show.c - what the commands that look into a process share: numbers and names of processes, core files,
+ * addresses, and the first and last lines of their output.
  */
 #include "stook/look/look_show.h"
 
@@ -11,13 +11,18 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_SNAPSHOTS = 12 };
+enum {
+    LOOK_SNAPSHOTS = 12,
+    LOOK_NAMED = 16,
+    LOOK_COMM = 15 /* bytes of a name that the kernel keeps */
+};
 
 bool look_pid(const char *text, int *pid)
 {
@@ -28,42 +33,81 @@ bool look_pid(const char *text, int *pid)
     return good;
 }
 
-static const char *look_core, *look_exe;
+struct look_named {
+    const char *name;
+    int pid[LOOK_NAMED]; /* the first ones */
+    unsigned n;
+};
 
-/* The value of an option that is `--name VALUE` or `--name=VALUE` at argv[*at]; *at is moved behind it. */
-static const char *look_option(int argc, char **argv, int *at, const char *name)
+/* The first bytes of a file of a process, as text: zeros within become blanks. */
+static void look_file(int pid, const char *name, char *text, size_t size)
 {
-    size_t n = strlen(name);
+    char path[48];
+    size_t n = 0;
+    FILE *file;
 
-    if (strncmp(argv[*at], name, n) != 0)
-        return NULL;
-    if (argv[*at][n] == '=')
-        return argv[*at] + n + 1;
-    return argv[*at][n] == '\0' && *at + 1 < argc ? argv[++*at] : NULL;
+    (void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+    if ((file = fopen(path, "re")) != NULL) {
+        n = fread(text, 1, size - 1, file);
+        fclose(file);
+    }
+    while (n > 0 && (text[n - 1] == '\0' || text[n - 1] == '\n'))
+        n--;
+    text[n] = '\0';
+    for (char *zero; (zero = memchr(text, '\0', n)) != NULL;)
+        *zero = ' ';
 }
 
-int look_take_core(int *argc, char **argv)
+void look_command_line(int pid, char *text, size_t size)
 {
-    int n = 1;
-    const char *value;
+    look_file(pid, "cmdline", text, size);
+}
 
-    for (int i = 1; i < *argc; i++)
-        if ((value = look_option(*argc, argv, &i, "--core")) != NULL)
-            look_core = value;
-        else if ((value = look_option(*argc, argv, &i, "--exe")) != NULL)
-            look_exe = value;
-        else
-            argv[n++] = argv[i];
-    if (look_exe && !look_core)
-        return complain(STATUS_USAGE, "--exe goes with --core");
-    if (look_core) { /* there is room: an option and its value, or one with both */
-        memmove(argv + 2, argv + 1, (size_t)(n - 1) * sizeof(*argv));
-        argv[1] = (char *)(uintptr_t)look_core;
-        n++;
+static bool look_named_take(int pid, void *arg)
+{
+    struct look_named *named = arg;
+    char name[LOOK_COMM + 2];
+
+    look_file(pid, "comm", name, sizeof(name));
+    if (pid != (int)getpid() && *name && strncmp(name, named->name, LOOK_COMM) == 0) {
+        if (named->n < LOOK_NAMED)
+            named->pid[named->n] = pid;
+        named->n++;
     }
-    *argc = n;
-    argv[n] = NULL;
-    return STATUS_OK;
+    return true;
+}
+
+int look_process(const char *text, int *pid)
+{
+    struct look_named named = {.name = text};
+    char line[80];
+
+    if (look_pid(text, pid))
+        return STATUS_OK;
+    target_for_each_process(look_named_take, &named);
+    *pid = named.pid[0];
+    if (named.n == 1)
+        return STATUS_OK;
+    if (named.n == 0)
+        return complain(STATUS_USAGE, "%s is no process number, and no process has that name",
+                        text);
+    (void)complain(STATUS_USAGE, "%u processes are called %s; one number is needed:", named.n,
+                   text);
+    for (unsigned i = 0; i < named.n && i < LOOK_NAMED; i++) {
+        look_command_line(named.pid[i], line, sizeof(line));
+        fprintf(stderr, "%8d  ", named.pid[i]);
+        for (const char *at = line; *at;)
+            at += output_character(stderr, at);
+        fputc('\n', stderr);
+    }
+    return STATUS_USAGE;
+}
+
+const char *look_core, *look_exe;
+
+const char *look_whom(int argc, char **argv)
+{
+    return look_core ? look_core : optind < argc ? argv[optind++] : NULL;
 }
 
 static struct target *look_target(int pid, struct target_error *error)
@@ -74,10 +118,12 @@ static struct target *look_target(int pid, struct target_error *error)
 int look_open(const char *text, struct heap **heap)
 {
     struct target_error error;
-    int pid = 0;
+    int pid = 0, status = look_core ? STATUS_OK : look_process(text, &pid);
 
-    if (!look_core && !look_pid(text, &pid))
-        return complain(STATUS_USAGE, "%s is no process number", text);
+    if (look_exe && !look_core)
+        return complain(STATUS_USAGE, "--exe goes with --core");
+    if (status != STATUS_OK)
+        return status;
     *heap = heap_open(look_target(pid, &error), &error);
     if (!*heap)
         return complain(STATUS_FAILED, "%s", error.text);
@@ -110,6 +156,30 @@ void look_sleep(double seconds)
     time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
     while (nanosleep(&time, &time) != 0)
         ;
+}
+
+/* Bytes of the first characters of a text. */
+static size_t look_bytes(const char *text, size_t characters)
+{
+    size_t n = 0;
+
+    for (unsigned bytes; text[n] && characters > 0; characters--, n += bytes ? bytes : 1)
+        bytes = writer_shown(text + n);
+    return n;
+}
+
+const char *look_fold(const char *name, size_t width)
+{
+    static char text[1024];
+    size_t length = 0, first = (width - 2) / 2;
+
+    for (size_t at = 0; name[at]; at += look_bytes(name + at, 1))
+        length++;
+    if (length <= width || width < 4)
+        return name;
+    (void)snprintf(text, sizeof(text), "%.*s..%s", (int)look_bytes(name, first), name,
+                   name + look_bytes(name, length - (width - 2 - first)));
+    return text;
 }
 
 void look_flags(const struct heap *heap, const struct heap_cache *cache, char text[LOOK_FLAGS])
@@ -148,10 +218,19 @@ void look_show_process(struct writer *w, const struct heap *heap)
     writer_cell(w, heap->target->name, 0);
     writer_print(w, ")");
     if (resident) {
-        writer_print(w, ", resident");
+        writer_print(w, ", RSS");
         writer_size(w, resident);
     }
     writer_print(w, "\n");
+}
+
+void look_next(struct writer *w, const struct heap *heap, const char *command, const char *more)
+{
+    char whom[16] = "--core FILE";
+
+    if (heap->target->live)
+        (void)snprintf(whom, sizeof(whom), "%d", heap->target->pid);
+    writer_print(w, "\nnext: stook %s %s%s\n", command, whom, more);
 }
 
 void look_json_process(struct writer *w, const struct heap *heap)

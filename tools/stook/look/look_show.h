@@ -14,12 +14,16 @@ enum {
     LOOK_JSON_FORMAT = 1, /* grows when a key changes its meaning or goes */
 };
 
-/*
- * Of a command that takes a core file instead of a process: `--core FILE` and `--exe FILE` are taken out of the
- * arguments, and the core file is the first of them, where the process's number would be.  STATUS_OK, or complains.
- */
-int look_take_core(int *argc, char **argv);
-/* The process of this number, or the core file that was taken, and a snapshot of it; STATUS_OK, or complains. */
+/* A command that takes a core file in place of a process has these options.  look_whom() takes the process from the arguments
+ * behind the options, or says which core file was named.  NULL: neither is there. */
+#define LOOK_CORE_ROWS                                                                             \
+    {"core", OPTION_TEXT, .to = &look_core},                                                       \
+    {                                                                                              \
+        "exe", OPTION_TEXT, .to = &look_exe                                                        \
+    }
+extern const char *look_core, *look_exe;
+const char *look_whom(int argc, char **argv);
+/* The process of this number or name, or the core file that was taken, and a snapshot of it; STATUS_OK, or complains. */
 int look_open(const char *pid, struct heap **heap);
 /* With the cache of that name; name NULL: without one. */
 int look_open_cache(const char *pid, const char *name, struct heap **heap,
@@ -27,6 +31,16 @@ int look_open_cache(const char *pid, const char *name, struct heap **heap,
 void look_sleep(double seconds);
 /* A process number; false: it is none. */
 bool look_pid(const char *text, int *pid);
+/* A process number, or the name of the only process of that name; STATUS_OK, or complains with what there is. */
+int look_process(const char *text, int *pid);
+/* What a process was started with. */
+void look_command_line(int pid, char *text, size_t size);
+
+/*
+ * A name in so many columns (4 or more): of a long one the beginning and the end, since names of C++ differ in either.
+ * The text is good for the next call.
+ */
+const char *look_fold(const char *name, size_t width);
 
 /* The words for a cache's flags, with commas between them. */
 void look_flags(const struct heap *heap, const struct heap_cache *cache, char text[LOOK_FLAGS]);
@@ -35,7 +49,10 @@ void look_flags(const struct heap *heap, const struct heap_cache *cache, char te
 void look_show_process(struct writer *w, const struct heap *heap);
 void look_json_process(struct writer *w, const struct heap *heap);
 
-/* Resident bytes of a process, as the kernel counts; 0: unknown. */
+/* The last line: the command that goes on from here, with this process or core file, and `more` behind it. */
+void look_next(struct writer *w, const struct heap *heap, const char *command, const char *more);
+
+/* Resident bytes of a process (RSS), as the kernel counts; 0: unknown. */
 uint64_t look_resident(int pid);
 /*
  * What an address may be: "0x…" and digits with letters among them are hexadecimal; digits alone are that, or decimal,

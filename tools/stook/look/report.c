@@ -15,17 +15,18 @@
 static int report_run(int argc, char **argv)
 {
     const char *html = NULL;
-    const struct option_row rows[] = {{"html", OPTION_TEXT, .to = &html}};
+    const struct option_row rows[] = {{"html", OPTION_TEXT, .to = &html}, LOOK_CORE_ROWS};
+    const char *pid;
     struct heap *heap;
     FILE *file;
     int status;
 
-    if ((status = look_take_core(&argc, argv)) != STATUS_OK ||
-        (status = option_take("report", rows, argc, argv)) != STATUS_OK)
+    if ((status = option_take("report", rows, argc, argv)) != STATUS_OK)
         return status;
-    if (argc - optind != 1 || !html)
-        return complain(STATUS_USAGE, "report takes a process number, and --html FILE");
-    if ((status = look_open(argv[optind], &heap)) != STATUS_OK)
+    pid = look_whom(argc, argv);
+    if (!pid || optind != argc || !html)
+        return complain(STATUS_USAGE, "a process, and --html FILE, are needed");
+    if ((status = look_open(pid, &heap)) != STATUS_OK)
         return status;
     file = fopen(html, "we");
     if (file) {
@@ -42,11 +43,11 @@ static int report_run(int argc, char **argv)
 static const char report_help[] =
     "usage: stook report --html FILE {PID | --core FILE [--exe FILE]}\n"
     "\n"
-    "Writes a page for a browser, which is one file without scripts: the caches of a process by bytes, what every page of\n"
-    "its memory is, and a flame graph of call sites, where the process counts them (STOOK_TAGS=1).  The process is\n"
-    "not stopped.\n"
+    "Writes a page for a browser, which is one file without scripts.  It has the caches of a process by bytes, the use of\n"
+    "every page of its memory, and a flame graph of call sites if the process counts them (STOOK_TAGS=1) or takes\n"
+    "samples (STOOK_SAMPLE).  It has the command line, too.  The process is not stopped.\n"
     "\n"
-    "  --html   the page\n";
+    "  --html FILE  the page\n" HELP_CORE HELP_END("report --html redis.html redis-server");
 
 const struct command command_report = {"report", "a page about the memory of a process",
                                        report_help, report_run};

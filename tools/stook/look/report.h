@@ -17,7 +17,5 @@ void report_flame(struct heap *heap, FILE *to);
 
 /* Text of any origin, escaped. */
 void report_text(FILE *to, const char *text);
-/* "12.3 MiB" */
-const char *report_bytes(uint64_t bytes, char text[32]);
 
 #endif

@@ -4,6 +4,9 @@
  */
 #include "stook/look/report.h"
 
+#include "stook/command.h"
+#include "stook/look/look_show.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,7 +107,7 @@ static unsigned flame_hue(const char *name)
 
     for (; *name && *name != '+' && *name != ' '; name++)
         hash = hash * 31 + (unsigned char)*name;
-    return 10 + hash % 45;
+    return 12 + hash % 14; /* these have enough contrast with the page and with black */
 }
 
 static void flame_draw(struct flame *flame, const struct flame_node *node, double x, double width,
@@ -112,24 +115,19 @@ static void flame_draw(struct flame *flame, const struct flame_node *node, doubl
 {
     double y = (double)level * FLAME_ROW, at = x;
     size_t room = width > 14 ? (size_t)((width - 8) / 6.4) : 0;
-    char bytes[32], text[FLAME_NAME];
-
     if (width < 0.3)
         return;
     fputs("<g><title>", flame->to);
     report_text(flame->to, node->name);
     fprintf(flame->to,
             ": %s in %lu objects, %.1f%%</title><rect x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" "
-            "height=\"%d\" rx=\"2\" fill=\"hsl(%u,75%%,%u%%)\" stroke=\"#fff\"/>",
-            report_bytes(node->bytes, bytes), node->objects,
+            "height=\"%d\" rx=\"2\" fill=\"hsl(%u,70%%,50%%)\" stroke=\"var(--page)\"/>",
+            output_bytes((int64_t)node->bytes, false), node->objects,
             all ? 100.0 * (double)node->bytes / (double)all : 0, x, y, width, FLAME_ROW - 1,
-            flame_hue(node->name), 66 + flame_hue(node->name) % 10);
-    if (room > 2) {
-        size_t n = strlen(node->name);
-        (void)snprintf(text, sizeof(text), "%.*s%s", (int)(n > room ? room - 2 : n), node->name,
-                       n > room ? ".." : "");
+            flame_hue(node->name));
+    if (room > 3) {
         fprintf(flame->to, "<text x=\"%.2f\" y=\"%.0f\">", x + 4, y + FLAME_ROW - 6);
-        report_text(flame->to, text);
+        report_text(flame->to, look_fold(node->name, room));
         fputs("</text>", flame->to);
     }
     fputs("</g>\n", flame->to);
@@ -154,7 +152,6 @@ void report_flame(struct heap *heap, FILE *to)
 {
     struct flame flame = {.heap = heap, .names = look_names_new(heap), .to = to};
     struct flame_node root = {.name = "all call sites"};
-    char text[32];
 
     fputs("<h2>Call sites</h2>\n", to);
     (void)heap_each_tag(heap, flame_take, &flame);
@@ -167,16 +164,19 @@ void report_flame(struct heap *heap, FILE *to)
             "or takes none (STOOK_SAMPLE is not set); with STOOK_TAGS=1 it counts all.</p>\n",
             to);
     } else {
-        fprintf(to,
-                "<p class=\"soft\">%s in use by %zu call sites%s; callers are above what they "
-                "call.</p>\n<svg width=\"%d\" height=\"%u\">\n",
-                report_bytes(root.bytes, text), flame.tags,
-                flame.sampled == 0            ? ""
-                : flame.sampled == flame.tags ? ", estimated from samples"
-                                              : ", some of them estimated from samples",
-                FLAME_WIDTH, (flame.depth + 1) * FLAME_ROW);
+        fprintf(
+            to,
+            "<p class=\"soft\">%s in use by %zu call sites%s; callers are above what they "
+            "call.</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"flame graph\">"
+            "<svg width=\"%d\" height=\"%u\" role=\"img\" "
+            "aria-label=\"call sites by bytes in use\">\n",
+            output_bytes((int64_t)root.bytes, false), flame.tags,
+            flame.sampled == 0            ? ""
+            : flame.sampled == flame.tags ? ", estimated from samples"
+                                          : ", some of them estimated from samples",
+            FLAME_WIDTH, (flame.depth + 1) * FLAME_ROW);
         flame_draw(&flame, &root, 0, FLAME_WIDTH, 0, root.bytes);
-        fputs("</svg>\n", to);
+        fputs("</svg></div>\n", to);
     }
     flame_free(&root);
     free(flame.tag);

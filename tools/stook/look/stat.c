@@ -6,6 +6,7 @@
  */
 #include "stook/command.h"
 #include "stook/look/look_show.h"
+#include "stook/option.h"
 
 #include "text/writer.h"
 
@@ -34,18 +35,17 @@ static int stat_number(const char *text, double least, double *value)
 
 static int stat_parse(int argc, char **argv, struct stat_options *options)
 {
-    static const struct option known[] = {{NULL, 0, NULL, 0}};
+    const struct option_row rows[] = {LOOK_CORE_ROWS};
     double value;
     int at;
 
     *options = (struct stat_options){0};
-    optind = 0;
-    if (getopt_long(argc, argv, "", known, NULL) != -1)
-        return complain(STATUS_USAGE, "see stook help stat");
+    if (option_take("stat", rows, argc, argv) != STATUS_OK)
+        return STATUS_USAGE;
+    options->pid = look_whom(argc, argv);
     at = optind;
-    if (at == argc)
-        return complain(STATUS_USAGE, "stat takes a process number");
-    options->pid = argv[at++];
+    if (!options->pid)
+        return complain(STATUS_USAGE, "a process is needed");
     if (at < argc && !stat_number(argv[at], 0.01, &value))
         options->cache = argv[at++];
     if (at < argc && !stat_number(argv[at++], 0.01, &options->interval))
@@ -362,12 +362,13 @@ static int stat_run(int argc, char **argv)
 }
 
 static const char stat_help[] =
-    "usage: stook stat PID [CACHE] [INTERVAL [COUNT]]\n"
+    "usage: stook stat {PID | --core FILE [--exe FILE]} [CACHE] [INTERVAL [COUNT]]\n"
     "\n"
-    "Shows what a running process has counted, of one cache or of all: by node what lists and barns count always, by\n"
-    "CPU the counters of docs/statistics.md where the process has them switched on.  With an interval in seconds it\n"
-    "shows a line each, COUNT of them or without end: what there is now, and events a second since the line before.\n"
-    "A number behind PID is an interval: a cache whose name is a number is named in `stook caches`.\n";
+    "Shows the counters of a running process, of one cache or of all: by node those that lists and barns always have, by\n"
+    "CPU those of docs/statistics.md if the process has them switched on.  With an interval in seconds it shows a line\n"
+    "each, COUNT of them or without end: the present objects and bytes, and events a second since the line before.\n"
+    "A number behind PID is an interval: a cache whose name is a number is named in `stook caches`.\n"
+    "\n" HELP_CORE HELP_END("stat redis-server malloc-64 1");
 
 const struct command command_stat = {"stat", "counters of a running process, at intervals",
                                      stat_help, stat_run};

@@ -43,18 +43,12 @@ static const char *walk_site(struct walk *walk, uint32_t tag)
     walk->site[at].text[0] = '\0';
     if (!heap_site(walk->heap, tag, &site))
         return "";
-    if (site.file[0]) {
-        size_t n = strlen(site.function);
-        memcpy(walk->site[at].text, site.function, n < 80 ? n : 80);
-        n = n < 80 ? n : 80;
-        (void)snprintf(walk->site[at].text + n, WALK_TEXT - n, " at %.90s:%lu", site.file,
-                       site.line);
-    } else {
+    if (!site.file[0]) {
         look_names_want(walk->names, site.frames[0]);
         look_names_find(walk->names);
-        (void)snprintf(walk->site[at].text, WALK_TEXT, "%.190s",
-                       look_name(walk->names, site.frames[0], text, sizeof(text)));
     }
+    (void)snprintf(walk->site[at].text, WALK_TEXT, "%.199s",
+                   look_site_name(walk->names, &site, text));
     return walk->site[at].text;
 }
 
@@ -157,19 +151,20 @@ static int walk_run(int argc, char **argv)
         {"json", OPTION_FLAG, &walk.json, .letter = 'j'},
         {"free", OPTION_FLAG, &walk.free, .letter = 'f'},
         {"all", OPTION_FLAG, &walk.all, .letter = 'a'},
+        LOOK_CORE_ROWS,
     };
-    const char *name;
+    const char *pid, *name;
     int status;
 
-    if ((status = look_take_core(&argc, argv)) != STATUS_OK ||
-        (status = option_take("walk", rows, argc, argv)) != STATUS_OK)
+    if ((status = option_take("walk", rows, argc, argv)) != STATUS_OK)
         return status;
-    if (argc - optind != 2)
-        return complain(STATUS_USAGE, "walk takes a process number and a cache");
-    name = argv[optind + 1];
+    pid = look_whom(argc, argv);
+    if (!pid || argc - optind != 1)
+        return complain(STATUS_USAGE, "a process and a cache are needed");
+    name = argv[optind];
     if (strcmp(name, "(large)") == 0)
         name = NULL;
-    status = look_open_cache(argv[optind], name, &walk.heap, &walk.cache);
+    status = look_open_cache(pid, name, &walk.heap, &walk.cache);
     if (status != STATUS_OK)
         return status;
     walk_all(&walk);
@@ -180,13 +175,14 @@ static int walk_run(int argc, char **argv)
 static const char walk_help[] =
     "usage: stook walk [--free | --all] [--json] {PID | --core FILE [--exe FILE]} CACHE\n"
     "\n"
-    "Lists the objects of a cache that users have, by address: bytes (those asked for, where that is known), state,\n"
-    "the group that is charged, and the call that allocated the object, where the process counts call sites\n"
-    "(STOOK_TAGS=1, stook run --profile).  The cache \"(large)\" is that of objects of whole pages.\n"
+    "Lists the objects of a cache that the program holds, by address: bytes (those asked for, where that is known), state,\n"
+    "and the group that is charged.  It names the call that allocated an object if the process counts call sites\n"
+    "(STOOK_TAGS=1).  The cache \"(large)\" is that of objects of whole pages.\n"
     "\n"
-    "  --free   those that are free: in their slab, in a CPU's sheaf (cpu), in a barn, or held for readers\n"
-    "  --all    both\n"
-    "  --json   as one JSON object; docs/look-inside.md has its keys\n";
+    "  --free       those that are free: in their slab, in a CPU's sheaf (cpu), in a barn, or held for readers\n"
+    "  --all        both\n"
+    "  --json       as one JSON object; docs/look-inside.md has its keys\n" HELP_CORE HELP_END(
+        "walk redis-server malloc-1024");
 
 const struct command command_walk = {"walk", "the objects of a cache of a process", walk_help,
                                      walk_run};

@@ -258,17 +258,18 @@ static int whatis_run(int argc, char **argv)
     struct whatis *of;
     struct heap *heap;
     bool json = false;
-    const struct option_row rows[] = {{"json", OPTION_FLAG, &json, .letter = 'j'}};
+    const struct option_row rows[] = {{"json", OPTION_FLAG, &json, .letter = 'j'}, LOOK_CORE_ROWS};
+    const char *pid;
     int status;
     size_t n = 0;
 
-    if ((status = look_take_core(&argc, argv)) != STATUS_OK ||
-        (status = option_take("whatis", rows, argc, argv)) != STATUS_OK)
+    if ((status = option_take("whatis", rows, argc, argv)) != STATUS_OK)
         return status;
-    if (argc - optind < 2)
-        return complain(STATUS_USAGE, "whatis takes a process number and addresses");
+    pid = look_whom(argc, argv);
+    if (!pid || optind == argc)
+        return complain(STATUS_USAGE, "a process and addresses are needed");
     of = target_need(calloc(2 * (size_t)argc, sizeof(*of)));
-    for (int i = optind + 1; i < argc; i++) {
+    for (int i = optind; i < argc; i++) {
         unsigned readings = whatis_read(argv[i], &of[n]);
         if (readings == 0) {
             free(of);
@@ -276,7 +277,7 @@ static int whatis_run(int argc, char **argv)
         }
         n += readings;
     }
-    status = look_open(argv[optind], &heap);
+    status = look_open(pid, &heap);
     if (status == STATUS_OK) {
         whatis_show(heap, of, n, json);
         heap_close(heap);
@@ -288,14 +289,15 @@ static int whatis_run(int argc, char **argv)
 static const char whatis_help[] =
     "usage: stook whatis [--json] {PID | --core FILE [--exe FILE]} ADDRESS...\n"
     "\n"
-    "Says what addresses of a running process are, or of one that ended with a core file: which cache's object,\n"
-    "where in it and in which slab, whether a user has it or which sheaf or barn, and who allocated it.\n"
+    "Says what addresses of a running process are, or of one that ended with a core file: the cache, the slab and the\n"
+    "object.  Of an object it says whether the program holds it, or which sheaf or barn, and which thread allocated it.\n"
     "An address is hexadecimal where it begins with 0x or has letters.  One of digits only may also be decimal, as Python's\n"
     "id() prints it: both readings are tried, and the answer says which one is of Stook.\n"
-    "Call sites are known where the process counts them (STOOK_TAGS=1, stook run --profile); whole stacks, times,\n"
+    "Call sites are known where the process counts them (STOOK_TAGS=1); whole stacks, times,\n"
     "frees and sizes asked for where the cache has the debug letter U (STOOK_DEBUG=U).\n"
     "\n"
-    "  --json   as one JSON object; docs/look-inside.md has its keys\n";
+    "  --json       as one JSON object; docs/look-inside.md has its keys\n" HELP_CORE HELP_END(
+        "whatis 4711 0x24d83244c5e0");
 
 const struct command command_whatis = {"whatis", "what an address of a process is, and whose",
                                        whatis_help, whatis_run};

@@ -25,7 +25,7 @@ struct profile_options {
     enum profile_by by;
     bool by_given, json;
     unsigned top;
-    const char *pprof, *collapsed, *save, *signal;
+    const char *pprof, *collapsed, *save, *signal, *wrappers;
 };
 
 static int profile_parse(int argc, char **argv, struct profile_options *options)
@@ -37,6 +37,7 @@ static int profile_parse(int argc, char **argv, struct profile_options *options)
         {"pprof", OPTION_TEXT, .to = &options->pprof},
         {"collapsed", OPTION_TEXT, .to = &options->collapsed},
         {"save", OPTION_TEXT, .to = &options->save},
+        {"wrappers", OPTION_TEXT, .to = &options->wrappers},
         {"signal", OPTION_SETTING, &options->signal, .least = SETTING_PROFILE_SIGNAL},
     };
     bool said[sizeof(rows) / sizeof(rows[0])] = {false};
@@ -70,13 +71,23 @@ static int profile_to_file(const struct profile *profile, const struct profile_o
                 : complain(STATUS_FAILED, "%s cannot be written: %s", path, strerror(errno));
 }
 
-static int profile_load(struct profile *profile, const char *path)
+/* The table is of call sites that say something; other forms are of what there is. */
+static bool profile_folds(const struct profile_options *options)
+{
+    return !options->json && !options->pprof && !options->collapsed &&
+           strcmp(options->wrappers, "none") != 0;
+}
+
+static int profile_load(struct profile *profile, const char *path,
+                        const struct profile_options *options)
 {
     int status = profile_read(profile, path);
 
     if (status != STATUS_OK)
         return status;
     profile_resolve(profile);
+    if (profile_folds(options))
+        profile_fold(profile, options->wrappers);
     profile_merge(profile);
     return STATUS_OK;
 }
@@ -85,10 +96,10 @@ static int profile_show(const char *path, const char *later, struct profile_opti
                         FILE *to)
 {
     struct profile profile, before;
-    int status = profile_load(&profile, later ? later : path);
+    int status = profile_load(&profile, later ? later : path, options);
 
     if (status == STATUS_OK && later)
-        status = profile_load(&before, path);
+        status = profile_load(&before, path, options);
     if (status != STATUS_OK)
         return status; /* the process ends: what was read goes with it */
     if (later)
@@ -236,7 +247,7 @@ static int profile_start(char **program, struct profile_options *options)
 
 static int profile_command(int argc, char **argv)
 {
-    struct profile_options options = {.top = 10};
+    struct profile_options options = {.top = 10, .wrappers = ""};
     int status = profile_parse(argc, argv, &options);
 
     if (status != STATUS_OK)
@@ -272,6 +283,9 @@ const struct command command_profile = {
         "  --pprof PATH      write a profile for go tool pprof and others instead; - for stdout\n"
         "  --collapsed PATH  write collapsed stacks for flame graphs instead, by the key of --by\n"
         "  --save PATH       keep PROGRAM's profile, to read it again\n"
+        "  --wrappers LIST   functions that only call malloc for others, such as \"my_alloc*,pool_get\": the\n"
+        "                    table counts their allocations as their callers'.  It knows operator new,\n"
+        "                    std::, zmalloc, g_malloc, xmalloc and others.  none: they stay\n"
         "  --signal NAME     with --save: a snapshot PATH.1, PATH.2, ... at each such signal,\n"
         "                    USR2 for instance\n"
         "\n"
@@ -279,5 +293,8 @@ const struct command command_profile = {
         "STOOK_PROFILE=FILE in its environment, or by stook_profile_write() (stook/tag.h).\n"
         "\n"
         "exit status: PROGRAM's own, 128 + N for signal N, and those of stook run; with FILE, 0,\n"
-        "             1 a file cannot be read or written, 2 usage\n",
+        "             1 a file cannot be read or written, 2 usage\n"
+        "\n"
+        "example:\n"
+        "  stook profile --by live -- python3 program.py\n",
 };

@@ -39,12 +39,14 @@ struct profile_site {
     unsigned nr_frames;                          /* others were inlined into it */
     struct profile_counts counts, growth;        /* growth: against an earlier profile */
     size_t number;                               /* of this site alone, whatever the order */
+    bool wraps;                                  /* a place on stacks: it is a wrapper of malloc */
 };
 
 /* Objects that were sampled with their callers. */
 struct profile_stack {
-    size_t *places;     /* innermost first, of profile.places; the first address is the site's */
-    size_t depth, site; /* site: the `number` of the site that has its objects */
+    size_t *places; /* innermost first, of profile.places; the first address is the site's */
+    size_t depth,
+        site; /* site: of the site that has its objects its place, and its `number` once it has one */
     struct profile_counts counts;
     const char *cache, *group, *thread; /* of a sampled profile; NULL: none, or not known */
 };
@@ -107,6 +109,8 @@ const struct profile_stack *profile_stacks_of(const struct profile *profile,
 struct profile_counts profile_stack_part(const struct profile_stack *stacks, size_t count,
                                          size_t which, const struct profile_counts *whole);
 
+/* What known wrappers of malloc, and those of a list of patterns, allocated becomes their callers'; before profile_merge(). */
+void profile_fold(struct profile *profile, const char *more);
 /* Sites that a user would call the same become one. */
 void profile_merge(struct profile *profile);
 /* What `later` has grown since; sites that are only in `before` are added to it. */

@@ -36,10 +36,7 @@ static void pprof_location(struct profile_out *out, const struct profile *profil
     const struct profile_map *map = pprof_map_of(profile, place->map);
     bool addressed = place->address != 0 && (map || !place->map);
 
-    for (unsigned i = 0; i < place->nr_frames; i++) {
-        const struct profile_frame *frame = &place->frames[i];
-        profile_out_frame(out, frame->function ? frame->function : "?", frame->file, frame->line);
-    }
+    profile_out_frames(out, place);
     profile_out_place(out, number, map ? (uint64_t)(map - profile->maps) + 1 : 0,
                       addressed ? place->address - 1 : 0);
 }

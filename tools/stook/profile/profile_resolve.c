@@ -7,8 +7,13 @@
 
 #include "stook/profile/profile_code.h"
 
+#ifdef STOOK_HAS_IBERTY
+#include <libiberty/demangle.h>
+#endif
+
 #include <dlfcn.h>
 #include <errno.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +23,44 @@ struct resolve_module {
     const char *path;
 };
 
+#ifdef STOOK_HAS_IBERTY
+enum { RESOLVE_NAME = 4096 };
+
+struct resolve_name {
+    jmp_buf full;
+    size_t n;
+    char text[RESOLVE_NAME];
+};
+
+/* Names of few bytes can stand for texts without end.  The demangler has no memory of its own that would be lost. */
+static void resolve_put(const char *text, size_t n, void *to)
+{
+    struct resolve_name *name = to;
+
+    if (n >= sizeof(name->text) - name->n)
+        longjmp(name->full, 1);
+    memcpy(name->text + name->n, text, n);
+    name->n += n;
+}
+
+/* Readable names of Rust, of both manglings; NULL: it is none. */
+static char *resolve_rust(const char *mangled)
+{
+    static struct resolve_name name;
+
+    name.n = 0;
+    if (setjmp(name.full) != 0 || !rust_demangle_callback(mangled, DMGL_PARAMS, resolve_put, &name))
+        return NULL;
+    return strndup(name.text, name.n);
+}
+#else
+static char *resolve_rust(const char *mangled)
+{
+    (void)mangled;
+    return NULL;
+}
+#endif
+
 /* Readable names of C++, where its library is on this machine. */
 static const char *resolve_demangle(struct profile *profile, const char *name)
 {
@@ -26,15 +69,17 @@ static const char *resolve_demangle(struct profile *profile, const char *name)
     const char *kept = name;
     char *readable;
 
-    if (strncmp(name, "_Z", 2) != 0)
+    if (strncmp(name, "_Z", 2) != 0 && strncmp(name, "_R", 2) != 0)
         return name;
-    if (!asked) {
+    readable = resolve_rust(name);
+    if (!readable && !asked) {
         void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
         void *symbol = library ? dlsym(library, "__cxa_demangle") : NULL;
         memcpy(&demangle, &symbol, sizeof(demangle));
         asked = true;
     }
-    readable = demangle ? demangle(name, NULL, NULL, NULL) : NULL;
+    if (!readable && demangle)
+        readable = demangle(name, NULL, NULL, NULL);
     if (readable)
         kept = profile_keep(profile, readable);
     free(readable);

@@ -4,6 +4,7 @@
  */
 #include "stook/profile/profile.h"
 
+#include "look/target.h"
 #include "stook/command.h"
 #include "stook/profile/profile_code.h"
 
@@ -16,32 +17,12 @@ enum {
     SHOW_CALLERS = 100, /* about, of a stack */
     SHOW_STACKS = 3,    /* of a site, */
     SHOW_SHARE = 10,    /* with at least so many of a hundred */
+    SHOW_INDENT = 11,
 };
 
 const char *const profile_keys[] = {"live", "total", "calls", "growth", NULL};
 
 /* ---- the table ------------------------------------------------------------------------------ */
-
-/* "4.21 MiB", three digits; static, four at a time. */
-static const char *show_bytes(int64_t bytes, bool sign)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    static char texts[4][24];
-    static unsigned next;
-    char *text = texts[next++ % 4];
-    double value = bytes < 0 ? -(double)bytes : (double)bytes;
-    const char *mark = bytes < 0 ? "-" : sign && bytes > 0 ? "+" : "";
-    unsigned unit = 0;
-
-    for (; value >= 999.5 && unit < 5; unit++)
-        value /= 1024;
-    snprintf(text, sizeof(texts[0]), "%s%.*f %s", mark,
-             unit == 0 || value >= 99.95 ? 0
-             : value >= 9.995            ? 1
-                                         : 2,
-             value, units[unit]);
-    return text;
-}
 
 /* The last two parts of a path. */
 static const char *show_path(const char *path)
@@ -91,38 +72,6 @@ static void show_site(FILE *to, const struct profile_site *site)
     }
 }
 
-/* A caller's name; that of its file in parentheses where its own is unknown. */
-static const char *show_caller(const struct profile_site *place, unsigned frame, char *text,
-                               size_t size)
-{
-    if (frame < place->nr_frames && place->frames[frame].function)
-        return place->frames[frame].function;
-    snprintf(text, size, "(%s)", place->map ? place->map->name : "?");
-    return text;
-}
-
-/* "a < b < c": the callers of the site, innermost first, as far as there is room. */
-static void show_callers(FILE *to, const struct profile *profile, const struct profile_stack *stack)
-{
-    char texts[2][SHOW_SITE], *text = texts[0];
-    const char *before = "";
-    size_t length = 0;
-
-    for (size_t i = 1; i < stack->depth && length < SHOW_CALLERS; i++) {
-        const struct profile_site *place = &profile->places[stack->places[i]];
-        for (unsigned f = 0; f == 0 || f < place->nr_frames; f++) {
-            const char *name = show_caller(place, f, text, SHOW_SITE);
-            if (strcmp(name, before) == 0)
-                continue;
-            fputs(length > 0 ? " < " : "", to);
-            show_text(to, name, SHOW_SITE);
-            length += strlen(name) + 3;
-            before = name;
-            text = texts[text == texts[0]]; /* `before` may be in the other */
-        }
-    }
-}
-
 static double show_share(int64_t part, int64_t whole)
 {
     return whole != 0 ? 100.0 * (double)part / (double)whole : 0;
@@ -135,8 +84,8 @@ static void show_heading(const struct profile *profile, FILE *to)
     show_text(to, profile->program, SHOW_SITE);
     fprintf(to, ", process %" PRIu64 ": %zu call sites, %" PRId64 " allocations of %s in all.\n",
             profile->pid, profile->nr_sites, sum->total_objects,
-            show_bytes(sum->total_bytes, false));
-    fprintf(to, "Live: %s in %" PRId64 " objects", show_bytes(sum->live_bytes, false),
+            output_bytes(sum->total_bytes, false));
+    fprintf(to, "Live: %s in %" PRId64 " objects", output_bytes(sum->live_bytes, false),
             sum->live_objects);
     if (profile->in_use_bytes != ~(uint64_t)0 && profile->in_use_bytes > 0) {
         double share = show_share(sum->live_bytes, (int64_t)profile->in_use_bytes);
@@ -144,7 +93,7 @@ static void show_heading(const struct profile *profile, FILE *to)
     }
     if (profile->sample_every != 0) {
         fprintf(to, ".\nSampled, each %s: figures of sites are estimates.\n",
-                show_bytes((int64_t)profile->sample_every, false));
+                output_bytes((int64_t)profile->sample_every, false));
         return;
     }
     fputs(".\n", to);
@@ -152,7 +101,7 @@ static void show_heading(const struct profile *profile, FILE *to)
         fprintf(to,
                 "Since the earlier profile: %s live in %+" PRId64 " objects, %" PRId64
                 " allocations.\n",
-                show_bytes(profile->growth.live_bytes, true), profile->growth.live_objects,
+                output_bytes(profile->growth.live_bytes, true), profile->growth.live_objects,
                 profile->growth.total_objects);
     fputc('\n', to);
 }
@@ -166,14 +115,14 @@ static void show_row(FILE *to, const struct profile *profile, enum profile_by by
                                     : show_share(counts->live_bytes, sum->live_bytes);
 
     if (profile->compared)
-        fprintf(to, "%9s %+10" PRId64 "  ", show_bytes(growth->live_bytes, true),
+        fprintf(to, "%9s %+10" PRId64 "  ", output_bytes(growth->live_bytes, true),
                 growth->live_objects);
-    fprintf(to, "%5.1f %9s %9" PRId64 " ", share, show_bytes(counts->live_bytes, false),
+    fprintf(to, "%5.1f %9s %9" PRId64 " ", share, output_bytes(counts->live_bytes, false),
             counts->live_objects);
     fprintf(to, "%11" PRId64 " %9s %9s  ", counts->total_objects,
-            show_bytes(counts->total_bytes, false),
+            output_bytes(counts->total_bytes, false),
             counts->total_objects != 0
-                ? show_bytes(counts->total_bytes / counts->total_objects, false)
+                ? output_bytes(counts->total_bytes / counts->total_objects, false)
                 : "-");
 }
 
@@ -184,68 +133,121 @@ static int64_t show_key(enum profile_by by, const struct profile_counts *counts)
                             : counts->live_bytes;
 }
 
-/* Stacks that read the same are one line. */
-struct show_line {
-    char *text;
+/* The callers of a site, innermost first, and what came from there. */
+struct show_chain {
+    const char **name;
+    size_t names;
     int64_t value;
 };
 
-static int show_line_text(const void *a, const void *b)
+static int show_chain_order(const void *left, const void *right)
 {
-    return strcmp(((const struct show_line *)a)->text, ((const struct show_line *)b)->text);
+    const struct show_chain *a = left, *b = right;
+    int order = 0;
+
+    for (size_t i = 0; i < a->names && i < b->names && order == 0; i++)
+        order = strcmp(a->name[i], b->name[i]);
+    return order != 0 ? order : (a->names > b->names) - (a->names < b->names);
 }
 
-static int show_line_value(const void *left, const void *right)
+/* A caller whose function is unknown has the name of its file. */
+static void show_chain_make(struct show_chain *chain, const struct profile *profile,
+                            const struct profile_stack *stack)
 {
-    const struct show_line *a = left, *b = right;
-
-    return a->value != b->value ? (a->value > b->value ? -1 : 1) : strcmp(a->text, b->text);
-}
-
-static size_t show_lines(struct show_line *lines, const struct profile *profile, enum profile_by by,
-                         const struct profile_site *site)
-{
-    size_t count, n = 0, size;
-    const struct profile_stack *stacks = profile_stacks_of(profile, site, &count);
-
-    for (size_t i = 0; i < count; i++) {
-        struct profile_counts part = profile_stack_part(stacks, count, i, &site->counts);
-        FILE *text = open_memstream(&lines[i].text, &size);
-        if (!text)
-            return 0;
-        show_callers(text, profile, &stacks[i]);
-        fclose(text);
-        lines[i].value = show_key(by, &part);
-    }
-    qsort(lines, count, sizeof(*lines), show_line_text);
-    for (size_t i = 0; i < count; i++)
-        if (n > 0 && strcmp(lines[n - 1].text, lines[i].text) == 0) {
-            lines[n - 1].value += lines[i].value;
-            free(lines[i].text);
-        } else {
-            lines[n++] = lines[i];
+    chain->name = target_need(calloc(stack->depth * PROFILE_FRAMES, sizeof(*chain->name)));
+    for (size_t i = 1; i < stack->depth; i++) {
+        const struct profile_site *place = &profile->places[stack->places[i]];
+        for (unsigned f = 0; f == 0 || f < place->nr_frames; f++) {
+            const char *name = f < place->nr_frames ? place->frames[f].function : NULL;
+            name = name ? name : place->map ? place->map->name : "?";
+            if (chain->names == 0 || strcmp(chain->name[chain->names - 1], name) != 0)
+                chain->name[chain->names++] = name;
         }
-    qsort(lines, n, sizeof(*lines), show_line_value);
-    return n;
+    }
+}
+
+/* Whether all of these, which are in order, go on with one name there. */
+static bool show_chains_agree(const struct show_chain *chain, size_t n, size_t at)
+{
+    return chain[0].names > at && chain[n - 1].names > at &&
+           strcmp(chain[0].name[at], chain[n - 1].name[at]) == 0;
+}
+
+/* "a < b < c", as far as these agree and there is room; where they go on, or SIZE_MAX. */
+static size_t show_chain(FILE *to, const struct show_chain *chain, size_t n, size_t at)
+{
+    size_t length = 0;
+
+    for (size_t from = at; show_chains_agree(chain, n, at); at++) {
+        fputs(at > from ? " < " : "", to);
+        show_text(to, chain->name[at], SHOW_SITE);
+        length += strlen(chain->name[at]) + 3;
+        if (length >= SHOW_CALLERS)
+            return SIZE_MAX;
+    }
+    return at;
+}
+
+static int64_t show_sum(const struct show_chain *chain, size_t n)
+{
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += chain[i].value;
+    return sum;
+}
+
+/* A tree: callers with the most of the whole first, and theirs below them where they differ. */
+static void show_tree(FILE *to, const struct show_chain *chain, size_t n, size_t at, int indent,
+                      int64_t whole)
+{
+    int64_t above = INT64_MAX;
+    size_t last = 0;
+
+    for (unsigned shown = 0; shown < SHOW_STACKS; shown++) {
+        size_t best = n, many = 0, next;
+        int64_t most = -1;
+        for (size_t i = 0, end; i < n; i = end) {
+            int64_t sum;
+            for (end = i + 1; end < n && show_chains_agree(chain + i, end + 1 - i, at); end++)
+                ;
+            sum = show_sum(chain + i, end - i);
+            if (chain[i].names > at && sum > most && (sum < above || (sum == above && i > last))) {
+                best = i;
+                many = end - i;
+                most = sum;
+            }
+        }
+        if (best == n || show_share(most, whole) < SHOW_SHARE)
+            return;
+        above = most;
+        last = best;
+        fprintf(to, "%*s%3.0f %% from ", indent, "", show_share(most, whole));
+        next = show_chain(to, chain + best, many, at);
+        fputc('\n', to);
+        if (next != SIZE_MAX && many > 1)
+            show_tree(to, chain + best, many, next, indent + 4, whole);
+    }
 }
 
 /* Where the most of a site comes from; nothing of stacks that have no caller. */
 static void show_stacks(FILE *to, const struct profile *profile, enum profile_by by,
                         const struct profile_site *site)
 {
-    size_t count, n;
-    struct show_line *lines;
+    size_t count;
+    const struct profile_stack *stacks = profile_stacks_of(profile, site, &count);
+    struct show_chain *chain = target_need(calloc(count + 1, sizeof(*chain)));
 
-    (void)profile_stacks_of(profile, site, &count);
-    lines = calloc(count + 1, sizeof(*lines));
-    n = lines ? show_lines(lines, profile, by, site) : 0;
-    for (size_t i = 0; i < n; i++) {
-        double share = show_share(lines[i].value, show_key(by, &site->counts));
-        if (i < SHOW_STACKS && share >= SHOW_SHARE && lines[i].text[0] != '\0')
-            fprintf(to, "%11s%3.0f %% from %s\n", "", share, lines[i].text);
-        free(lines[i].text);
+    for (size_t i = 0; i < count; i++) {
+        struct profile_counts part = profile_stack_part(stacks, count, i, &site->counts);
+        show_chain_make(&chain[i], profile, &stacks[i]);
+        chain[i].value = show_key(by, &part);
     }
-    free(lines);
+    qsort(chain, count, sizeof(*chain), show_chain_order);
+    show_tree(to, chain, count, 0, SHOW_INDENT, show_key(by, &site->counts));
+    for (size_t i = 0; i < count; i++)
+        free(chain[i].name);
+    free(chain);
 }
 
 static void show_notes(const struct profile *profile, FILE *to)
@@ -266,6 +268,9 @@ static void show_notes(const struct profile *profile, FILE *to)
                 "%sThis stook was built without libdw: functions are those of symbol tables, "
                 "and there are no lines.\n",
                 gap);
+    fputs("\nnext: with --pprof PATH for go tool pprof, --collapsed PATH for a flame graph, or an "
+          "earlier profile for what grew\n",
+          to);
 }
 
 void profile_table(const struct profile *profile, enum profile_by by, unsigned top, FILE *to)

@@ -52,7 +52,7 @@ static bool stack_places(struct profile *profile, const struct json *sites, size
 
 bool profile_read_stacks(struct profile *profile, const struct json *sites)
 {
-    size_t addresses = 0, stacks = 0;
+    size_t addresses = 0, stacks = 0, number = 0;
 
     for (const struct json *site = sites ? sites->first : NULL; site; site = site->next) {
         size_t depth = stack_depth(json_member(site, "stack"));
@@ -66,7 +66,7 @@ bool profile_read_stacks(struct profile *profile, const struct json *sites)
         return true;
     if (!stack_places(profile, sites, addresses))
         return false;
-    for (const struct json *site = sites->first; site; site = site->next) {
+    for (const struct json *site = sites->first; site; site = site->next, number++) {
         const struct json *json = json_member(site, "stack");
         size_t depth = stack_depth(json);
         struct profile_stack *stack = &profile->stacks[profile->nr_stacks];
@@ -79,6 +79,7 @@ bool profile_read_stacks(struct profile *profile, const struct json *sites)
         for (const struct json *one = json->first; stack->depth < depth; one = one->next)
             stack->places[stack->depth++] =
                 target_rows_to(profile->places, profile->nr_places, address, one->number) - 1;
+        stack->site = number;
         stack->counts = profile_read_counts(site);
         stack->cache = json_string(site, "cache", NULL);
         stack->group = json_string(site, "group", NULL);

@@ -21,11 +21,12 @@ static const char top_help[] =
     "Shows the caches of a running process on the whole screen, and renews that; without PID the processes of this\n"
     "host that run on Stook.  The processes need no option at their start, are not stopped, and run nothing for it.\n"
     "\n"
-    "  -d, --delay SECONDS   from one screen to the next: 1 if nothing is said\n"
-    "  -n, --count COUNT     end after so many screens\n"
-    "  -s, --sort KEY        bytes, growth, rate, waste, objects or name\n"
+    "  -d, --delay SECONDS  from one screen to the next: 1 if nothing is said\n"
+    "  -n, --count COUNT    end after so many screens\n"
+    "  -s, --sort KEY       resident, in-use, cached, wasted, growth, rate, objects or name\n"
     "\n"
-    "Keys: h or F1 shows them all, q or F10 ends; b g r w o n sort by bytes, growth, rate, waste, objects or name.\n";
+    "Keys: h or F1 shows them all, q or F10 ends.  The keys b u f w g r o n sort by the words of --sort, in that\n"
+    "order.  docs/report.md says what each word means.\n" HELP_END("top redis-server");
 
 struct top_options {
     double delay;
@@ -43,11 +44,11 @@ static int top_parse(int argc, char **argv, struct top_options *options)
     };
     int status;
 
-    *options = (struct top_options){.delay = 1, .sort = TOP_BYTES};
+    *options = (struct top_options){.delay = 1, .sort = TOP_RESIDENT};
     if ((status = option_take("top", rows, argc, argv)) != STATUS_OK)
         return status;
     if (argc - optind > 1)
-        return complain(STATUS_USAGE, "top takes one process number, or none");
+        return complain(STATUS_USAGE, "one process is needed, or none");
     options->pid = argv[optind];
     return STATUS_OK;
 }
@@ -156,8 +157,8 @@ static int top_run(int argc, char **argv)
 
     if (status != STATUS_OK)
         return status;
-    if (options.pid && !look_pid(options.pid, &pid))
-        return complain(STATUS_USAGE, "%s is no process number", options.pid);
+    if (options.pid && (status = look_process(options.pid, &pid)) != STATUS_OK)
+        return status;
     if (options.pid && (!top_enter(&data, pid, &error) || !top_read_caches(&data, &error))) {
         top_leave(&data);
         return complain(STATUS_FAILED, "%s", error.text);

@@ -33,7 +33,7 @@ static void top_begin(struct top_data *data)
     data->row = NULL;
     data->rows = 0;
     data->total = (struct heap_count){0};
-    data->warm = data->resident = 0;
+    data->warm = data->rss = 0;
     data->counted = false;
     data->growth = 0;
 }
@@ -62,8 +62,9 @@ static void top_end(struct top_data *data, uint64_t time)
         data->counted |= row->counted;
         if (seconds <= 0)
             continue;
-        row->growth = ((double)row->resident - (before ? (double)before->resident : 0)) / seconds;
-        data->growth += row->growth;
+        row->growth =
+            ((double)row->bytes.resident - (before ? (double)before->bytes.resident : 0)) / seconds;
+        data->growth += row->folded ? 0 : row->growth;
         if (!before)
             continue;
         row->event_rate = top_per_second(row->events, before->events, seconds);
@@ -92,28 +93,40 @@ static void top_events(const struct heap *heap, const struct heap_cache *cache, 
     row->counted |= cache->stat != 0;
 }
 
+static void top_count(struct top_row *row, const struct heap_count *n)
+{
+    row->active += n->active;
+    row->total += n->total;
+    row->slabs += n->slabs;
+    heap_add_bytes(&row->bytes, &n->bytes);
+}
+
 static void top_add_cache(struct top_data *data, const struct heap_cache *cache)
 {
     struct top_row *row = top_add(data);
-    const struct heap_count *n = &cache->count;
 
     memcpy(row->name, cache->name, sizeof(row->name));
     row->key = cache->address;
     row->internal = cache->internal;
     row->torn = cache->torn;
     row->size = cache->object_size;
-    row->active = n->active;
-    row->total = n->total;
-    row->slabs = n->slabs;
-    row->resident = n->bytes.resident;
-    row->in_use = n->bytes.in_use;
-    row->waste = n->bytes.resident - n->bytes.in_use;
+    top_count(row, &cache->count);
     top_events(data->heap, cache, row);
+}
+
+static struct top_row *top_add_sum(struct top_data *data, const char *name, uint64_t key)
+{
+    struct top_row *row = top_add(data);
+
+    strcpy(row->name, name);
+    row->key = key; /* the address of no cache */
+    return row;
 }
 
 bool top_read_caches(struct top_data *data, struct target_error *error)
 {
     struct heap *heap = data->heap;
+    struct top_row *row;
 
     if (!heap_read(heap, error))
         return false;
@@ -121,15 +134,20 @@ bool top_read_caches(struct top_data *data, struct target_error *error)
     for (size_t i = 0; i < heap->caches; i++)
         top_add_cache(data, &heap->cache[i]);
     if (heap->large_objects > 0 || heap->larges > 0) {
-        struct top_row *row = top_add(data);
-        strcpy(row->name, "(large)");
-        row->key = 1;
+        row = top_add_sum(data, HEAP_ROW_LARGE, 1);
         row->active = row->total = heap->large_objects;
-        row->resident = row->in_use = heap->large_bytes;
+        row->bytes.resident = row->bytes.in_use = heap->large_bytes;
     }
+    row = top_add_sum(data, HEAP_ROW_LIBRARY, 2);
+    row->folded = true;
+    for (size_t i = 0; i < heap->caches; i++)
+        if (heap->cache[i].internal) {
+            top_count(row, &heap->cache[i].count);
+            top_events(heap, &heap->cache[i], row);
+        }
     data->total = heap->total;
     data->warm = heap->arena.warm;
-    data->resident = look_resident(heap->target->pid);
+    data->rss = look_resident(heap->target->pid);
     top_end(data, heap->target->time);
     return true;
 }
@@ -141,7 +159,6 @@ struct top_seen {
     bool refused, found;
     struct top_row row;
     struct heap_count total;
-    uint64_t warm;
 };
 
 static void top_look(int pid, FILE *to, void *arg)
@@ -158,17 +175,12 @@ static void top_look(int pid, FILE *to, void *arg)
         memcpy(row->mode, heap->mode, sizeof(row->mode));
         row->key = (uint64_t)pid;
         row->is_process = true;
-        row->active = heap->total.active;
-        row->total = heap->total.total;
-        row->slabs = heap->total.slabs;
-        row->resident = heap->total.bytes.resident + heap->arena.warm;
-        row->in_use = heap->total.bytes.in_use;
-        row->waste = row->resident - row->in_use;
-        row->process_resident = look_resident(pid);
+        top_count(row, &heap->total);
+        row->warm = heap->arena.warm;
+        row->rss = look_resident(pid);
         for (size_t i = 0; i < heap->caches; i++)
             top_events(heap, &heap->cache[i], row);
         seen.total = heap->total;
-        seen.warm = heap->arena.warm;
     }
     fwrite(&seen, sizeof(seen), 1, to);
     heap_close(heap);
@@ -188,8 +200,8 @@ static void top_take(int pid, char *said, size_t size, void *arg)
         return;
     seen.row.name[sizeof(seen.row.name) - 1] = seen.row.mode[sizeof(seen.row.mode) - 1] = '\0';
     *top_add(data) = seen.row;
-    data->resident += seen.row.process_resident;
-    data->warm += seen.warm;
+    data->rss += seen.row.rss;
+    data->warm += seen.row.warm;
     heap_add(&data->total, &seen.total);
 }
 
@@ -210,18 +222,17 @@ static bool top_inverted, top_by_allocs;
 
 static double top_value(const struct top_row *row)
 {
-    switch (top_by) {
-    case TOP_GROWTH:
-        return row->growth;
-    case TOP_RATE:
-        return top_by_allocs ? row->alloc_rate : row->event_rate;
-    case TOP_WASTE:
-        return (double)row->waste;
-    case TOP_OBJECTS:
-        return (double)row->active;
-    default:
-        return (double)row->resident;
-    }
+    const double values[TOP_SORTS] = {
+        [TOP_RESIDENT] = (double)row->bytes.resident,
+        [TOP_IN_USE] = (double)row->bytes.in_use,
+        [TOP_CACHED] = (double)row->bytes.cached,
+        [TOP_WASTED] = (double)row->bytes.wasted,
+        [TOP_GROWTH] = row->growth,
+        [TOP_OBJECTS] = (double)row->active,
+        [TOP_RATE] = top_by_allocs ? row->alloc_rate : row->event_rate,
+    };
+
+    return values[top_by];
 }
 
 /* The largest first, names from A on; what is equal by bytes and then by name, so that rows stay where they are. */
@@ -233,8 +244,8 @@ static int top_order(const void *a, const void *b)
 
     if (top_by != TOP_NAME)
         order = vx > vy ? -1 : vx < vy;
-    if (order == 0 && top_by != TOP_NAME)
-        order = x->resident > y->resident ? -1 : x->resident < y->resident;
+    if (order == 0 && top_by != TOP_NAME && x->bytes.resident != y->bytes.resident)
+        order = x->bytes.resident > y->bytes.resident ? -1 : 1;
     if (order == 0)
         order = strcmp(x->name, y->name);
     if (order == 0)
@@ -251,8 +262,8 @@ void top_sort(struct top_data *data, enum top_sort sort, bool inverted)
         qsort(data->row, data->rows, sizeof(data->row[0]), top_order);
 }
 
-const char *const top_sort_names[TOP_SORTS + 1] = {"bytes", "growth",  "rate",
-                                                   "waste", "objects", "name"};
+const char *const top_sort_names[TOP_SORTS + 1] = {"resident", "in-use", "cached",  "wasted",
+                                                   "growth",   "rate",   "objects", "name"};
 
 /* ---- text ------------------------------------------------------------------------------------- */
 

@@ -14,16 +14,28 @@ struct top_row {
     char name[HEAP_NAME];
     uint64_t key; /* of a cache: its address; of a process: its number */
     bool is_process, internal, torn;
-    uint64_t size, active, total, slabs, resident, in_use, waste; /* waste: resident less in use */
-    uint64_t process_resident; /* of a process, as the kernel counts */
-    uint64_t events, allocs;   /* ever; allocs where they are counted */
+    bool folded; /* all caches of the library's own, where these are not shown */
+    uint64_t size, active, total, slabs;
+    struct heap_bytes bytes;
+    uint64_t rss, warm;      /* of a process: RSS as the kernel counts, free pages */
+    uint64_t events, allocs; /* ever; allocs where they are counted */
     bool counted;
     char mode[16];
     /* A second, since the snapshot before; 0 in the first. */
     double growth, event_rate, alloc_rate;
 };
 
-enum top_sort { TOP_BYTES, TOP_GROWTH, TOP_RATE, TOP_WASTE, TOP_OBJECTS, TOP_NAME, TOP_SORTS };
+enum top_sort {
+    TOP_RESIDENT,
+    TOP_IN_USE,
+    TOP_CACHED,
+    TOP_WASTED,
+    TOP_GROWTH,
+    TOP_RATE,
+    TOP_OBJECTS,
+    TOP_NAME,
+    TOP_SORTS
+};
 
 struct top_data {
     struct heap *heap; /* of the process that is looked at; NULL: the host is */
@@ -33,7 +45,7 @@ struct top_data {
     size_t old_rows;
     uint64_t time, time_before;
     struct heap_count total;
-    uint64_t warm, resident;
+    uint64_t warm, rss;
     double growth;
     bool counted; /* one row has its allocations counted */
     unsigned refused;

@@ -83,9 +83,9 @@ static bool key_sorts(struct top_screen *screen, int key)
     static const struct {
         char key;
         enum top_sort sort;
-    } keys[] = {{'b', TOP_BYTES},   {'c', TOP_BYTES}, {'s', TOP_BYTES}, {'g', TOP_GROWTH},
-                {'r', TOP_RATE},    {'w', TOP_WASTE}, {'u', TOP_WASTE}, {'o', TOP_OBJECTS},
-                {'l', TOP_OBJECTS}, {'n', TOP_NAME}};
+    } keys[] = {{'b', TOP_RESIDENT}, {'c', TOP_RESIDENT}, {'s', TOP_RESIDENT}, {'u', TOP_IN_USE},
+                {'f', TOP_CACHED},   {'w', TOP_WASTED},   {'g', TOP_GROWTH},   {'r', TOP_RATE},
+                {'o', TOP_OBJECTS},  {'l', TOP_OBJECTS},  {'n', TOP_NAME}};
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         if (keys[i].key == key) {

@@ -6,7 +6,7 @@
 
 #include "base/raw.h"
 #include "look/watch.h"
-#include "text/writer.h"
+#include "stook/look/look_show.h"
 
 #ifdef STOOK_HAS_CURSES
 #include <curses.h>
@@ -177,10 +177,10 @@ static void draw_sums(const struct top_data *data)
     char a[TOP_SIZE], b[TOP_SIZE], c[TOP_SIZE], d[TOP_SIZE], e[TOP_SIZE], f[TOP_SIZE];
     const struct heap_count *n = &data->total;
 
-    draw_line(1, "resident %s; Stook's pages %s: in use %s, cached %s, wasted %s; warm %s",
-              top_size(data->resident, a), top_size(n->bytes.resident, b),
-              top_size(n->bytes.in_use, c), top_size(n->bytes.cached, d),
-              top_size(n->bytes.wasted, e), top_size(data->warm, f));
+    draw_line(1, "resident %s: in use %s, cached %s, wasted %s; warm %s; RSS %s",
+              top_size(n->bytes.resident, a), top_size(n->bytes.in_use, b),
+              top_size(n->bytes.cached, c), top_size(n->bytes.wasted, d), top_size(data->warm, e),
+              top_size(data->rss, f));
     top_growth(data->growth, a);
     draw_line(2, "objects  %lu in use, %lu in sheaves, %lu free in slabs%s%s%s", n->active,
               n->in_sheaves, n->in_slabs, a[0] ? "; growth " : "", a, a[0] ? "/s" : "");
@@ -191,7 +191,8 @@ static void draw_sums(const struct top_data *data)
 
 static bool draw_takes(const struct top_screen *screen, const struct top_row *row)
 {
-    return (screen->internal || row->is_process || (!row->internal && row->resident > 0)) &&
+    return (screen->internal ? !row->folded
+                             : row->is_process || (!row->internal && row->bytes.resident > 0)) &&
            (!screen->filter[0] || strstr(row->name, screen->filter));
 }
 
@@ -238,21 +239,24 @@ static const struct column {
 } columns[] = {
     {"PID", 8, 0, OF_HOST, -1, AS_COUNT, offsetof(struct top_row, key)},
     {"", 0, 0, OF_BOTH, TOP_NAME, AS_NAME, 0},
-    {"RESIDENT", 9, 3, OF_HOST, -1, AS_SIZE, offsetof(struct top_row, process_resident)},
-    {"SIZE", 7, 4, OF_PROCESS, -1, AS_COUNT, offsetof(struct top_row, size)},
-    {"IN USE", 11, 2, OF_BOTH, TOP_OBJECTS, AS_COUNT, offsetof(struct top_row, active)},
-    {"TOTAL", 11, 8, OF_BOTH, -1, AS_COUNT, offsetof(struct top_row, total)},
+    {"RSS", 9, 4, OF_HOST, -1, AS_SIZE, offsetof(struct top_row, rss)},
+    {"SIZE", 7, 5, OF_PROCESS, -1, AS_COUNT, offsetof(struct top_row, size)},
+    {"OBJECTS", 11, 3, OF_BOTH, TOP_OBJECTS, AS_COUNT, offsetof(struct top_row, active)},
+    {"TOTAL", 11, 9, OF_BOTH, -1, AS_COUNT, offsetof(struct top_row, total)},
+    {"SLABS", 8, 8, OF_PROCESS, -1, AS_COUNT, offsetof(struct top_row, slabs)},
+    {"MODE", 8, 7, OF_HOST, -1, AS_TEXT, offsetof(struct top_row, mode)},
+    {"RESIDENT", 9, 0, OF_BOTH, TOP_RESIDENT, AS_SIZE, offsetof(struct top_row, bytes.resident)},
+    {"IN USE", 9, 0, OF_BOTH, TOP_IN_USE, AS_SIZE, offsetof(struct top_row, bytes.in_use)},
     {"USE", 5, 1, OF_BOTH, -1, AS_SHARE, 0},
-    {"SLABS", 8, 7, OF_PROCESS, -1, AS_COUNT, offsetof(struct top_row, slabs)},
-    {"MODE", 8, 6, OF_HOST, -1, AS_TEXT, offsetof(struct top_row, mode)},
-    {"BYTES", 9, 0, OF_BOTH, TOP_BYTES, AS_SIZE, offsetof(struct top_row, resident)},
-    {"WASTE", 9, 0, OF_BOTH, TOP_WASTE, AS_SIZE, offsetof(struct top_row, waste)},
+    {"CACHED", 9, 2, OF_BOTH, TOP_CACHED, AS_SIZE, offsetof(struct top_row, bytes.cached)},
+    {"WASTED", 9, 2, OF_BOTH, TOP_WASTED, AS_SIZE, offsetof(struct top_row, bytes.wasted)},
+    {"WARM", 9, 5, OF_HOST, -1, AS_SIZE, offsetof(struct top_row, warm)},
     {"GROWTH/s", 9, 0, OF_BOTH, TOP_GROWTH, AS_GROWTH, offsetof(struct top_row, growth)},
-    {"ALLOCS/s", 11, 5, OF_BOTH, TOP_RATE, AS_RATE, offsetof(struct top_row, alloc_rate)},
-    {"EVENTS/s", 9, 5, OF_BOTH, TOP_RATE, AS_RATE, offsetof(struct top_row, event_rate)},
+    {"ALLOCS/s", 11, 6, OF_BOTH, TOP_RATE, AS_RATE, offsetof(struct top_row, alloc_rate)},
+    {"EVENTS/s", 9, 6, OF_BOTH, TOP_RATE, AS_RATE, offsetof(struct top_row, event_rate)},
 };
 enum {
-    COLUMN_ALLOCS = 12,
+    COLUMN_ALLOCS = 15,
     COLUMN_EVENTS,
     COLUMNS_ALL = sizeof(columns) / sizeof(columns[0]),
     COLUMN_NAME_LEAST = 16,
@@ -278,7 +282,7 @@ static struct columns_shown columns_choose(const struct top_data *data)
         shown.bits |= 1u << i;
         width += columns[i].width;
     }
-    for (int drop = 8; drop > 0 && width + COLUMN_NAME_LEAST > COLS; drop--)
+    for (int drop = 9; drop > 0 && width + COLUMN_NAME_LEAST > COLS; drop--)
         for (unsigned i = 0; i < COLUMNS_ALL; i++)
             if (columns[i].drop == drop && (shown.bits >> i & 1)) {
                 shown.bits &= ~(1u << i);
@@ -347,20 +351,11 @@ static void draw_text(const struct top_row *row, unsigned column, char text[32])
         snprintf(text, 32, column == COLUMN_ALLOCS && !row->counted ? "-" : "%.0f", rate);
         break;
     case AS_SHARE:
-        if (row->resident)
-            snprintf(text, 32, "%.0f%%", (double)row->in_use / (double)row->resident * 100);
+        if (row->bytes.resident)
+            snprintf(text, 32, "%.0f%%",
+                     (double)row->bytes.in_use / (double)row->bytes.resident * 100);
         break;
     }
-}
-
-/* Bytes of the first characters of a name. */
-static int draw_bytes(const char *name, int characters)
-{
-    int n = 0;
-
-    for (; name[n] && characters > 0; characters--)
-        n += (int)writer_shown(name + n); /* names are clean */
-    return n;
 }
 
 static void draw_row(const struct top_data *data, const struct top_row *row,
@@ -379,9 +374,10 @@ static void draw_row(const struct top_data *data, const struct top_row *row,
         if (!(shown->bits >> i & 1))
             continue;
         if (columns[i].kind == AS_NAME) {
-            printw("%s%.*s", data->heap ? "" : " ",
-                   draw_bytes(row->name, shown->name - !data->heap), row->name);
-            move(line, shown->name);
+            int at = getcurx(stdscr);
+            printw("%s%s", data->heap ? "" : " ",
+                   look_fold(row->name, (size_t)(shown->name - !data->heap)));
+            move(line, at + shown->name);
             continue;
         }
         draw_text(row, i, text);
@@ -452,7 +448,8 @@ static void draw_foot(const struct top_screen *screen, const struct top_data *da
     draw_key("b", "Bytes");
     draw_key("g", "Growth");
     draw_key("r", "Rate");
-    draw_key("w", "Waste");
+    draw_key("f", "Cached");
+    draw_key("w", "Wasted");
     draw_key("o", "Objects");
     draw_key("n", "Name");
     draw_key("I", "Invert");
@@ -471,15 +468,17 @@ static void draw_help(void)
         "stook top: caches as they are now; the process is not stopped and runs nothing for it.",
         "",
         "  [||||||||----####]  of the slabs' bytes: in use, free and kept, of no use to any object",
-        "  IN USE, TOTAL       objects with the program; objects that the slabs have room for",
-        "  USE                 bytes in use, of those of the slabs",
-        "  WASTE               bytes of the slabs that are not in use",
-        "  GROWTH/s            change of the bytes a second, since the screen before",
+        "  OBJECTS, TOTAL      objects with the program; objects that the slabs have room for",
+        "  RESIDENT            bytes of pages with objects: IN USE, CACHED (free objects) or WASTED (no object fits)",
+        "  USE                 bytes in use, of the resident ones",
+        "  RSS, WARM           of a process: all that is resident of it; free pages that Stook keeps",
+        "  (large), (library)  objects of whole pages; the library's own caches, which a shows one by one",
+        "  GROWTH/s            change of the resident bytes a second, since the screen before",
         "  ALLOCS/s            objects allocated a second, of caches that count them (STOOK_STATS)",
         "  EVENTS/s            sheaves changed with the barn, takings of the list lock, slabs made and given back",
         "  ~ behind a row      it changed faster than it could be read",
         "",
-        "  b g r w o n         sort by bytes, growth, rate, waste, objects, name   (c and s: bytes, u: waste, l: objects)",
+        "  b u f w g r o n     sort by resident, in-use, cached, wasted, growth, rate, objects, name   (c and s: resident, l: objects)",
         "  I                   invert the order",
         "  arrows, j k, Page Up and Down, Home, End   move the mark",
         "  Enter               look into the marked process;  Esc, Backspace: back to the processes",

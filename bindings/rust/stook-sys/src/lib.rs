@@ -102,6 +102,7 @@ pub struct stook_cache_args {
     pub flags: c_uint,
     pub sheaf_capacity: c_uint,
     pub cached_bytes_max: usize,
+    pub slab_bytes_max: usize,
 }
 
 /// The numbers of a group; the caller sets `size`.

@@ -87,6 +87,7 @@ impl Raw {
             flags: self.settings.flags,
             sheaf_capacity: self.settings.capacity,
             cached_bytes_max: self.settings.cached_bytes_max,
+            slab_bytes_max: self.settings.slab_bytes_max,
         };
         // SAFETY: the name ends with NUL, and the arguments are of this version.
         let cache = unsafe { sys::stook_cache_create(name, self.layout.size().max(1), &args) };

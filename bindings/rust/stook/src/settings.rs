@@ -50,12 +50,13 @@ pub struct Settings {
     pub(crate) flags: c_uint,
     pub(crate) capacity: c_uint,
     pub(crate) cached_bytes_max: usize,
+    pub(crate) slab_bytes_max: usize,
 }
 
 impl Settings {
     /// The defaults.
     pub const fn new() -> Self {
-        Settings { name: None, flags: 0, capacity: 0, cached_bytes_max: 0 }
+        Settings { name: None, flags: 0, capacity: 0, cached_bytes_max: 0, slab_bytes_max: 0 }
     }
 
     /// The name in reports; by default the type's as it is written in `cache!`.
@@ -104,6 +105,12 @@ impl Settings {
     /// How many bytes the free objects of the cache may take beside its CPUs' sheaves.
     pub const fn cached_bytes_max(mut self, bytes: usize) -> Self {
         self.cached_bytes_max = bytes;
+        self
+    }
+
+    /// How many bytes the cache's slabs may take; beyond it allocations reclaim, or fail.
+    pub const fn slab_bytes_max(mut self, bytes: usize) -> Self {
+        self.slab_bytes_max = bytes;
         self
     }
 }

@@ -23,8 +23,8 @@ def paired(ours, theirs):
     return [a / b if a is not None and b else None for a, b in zip(ours, theirs)]
 
 
-def interval(values):
-    """The narrowest pair of values between which their median lies with probability SURE, or None if there are too few.
+def interval(values, sure=SURE):
+    """The narrowest pair of values between which their median lies with this probability, or None if there are too few.
 
     By the signs alone: a median is below all but k of n values as seldom as n coins show at most k heads.
     """
@@ -32,21 +32,21 @@ def interval(values):
     tail, left_out = 0.0, -1
     for k in range(len(values)):
         tail += math.comb(len(values), k) / 2 ** len(values)
-        if 2 * tail > 1 - SURE:
+        if 2 * tail > 1 - sure:
             break
         left_out = k
     return None if left_out < 0 else (values[left_out], values[-1 - left_out])
 
 
-def verdict(ratios, less_is_better=True):
+def verdict(ratios, less_is_better=True, sure=SURE):
     """'ahead', 'behind' or 'even' (within noise): a difference is more than one in a hundred, and 1 is outside of the
     interval."""
-    sure = interval(ratios)
-    if not sure:
+    bounds = interval(ratios, sure)
+    if not bounds:
         return "too few runs"
-    if abs(median(ratios) - 1) <= LEAST or sure[0] <= 1 <= sure[1]:
+    if abs(median(ratios) - 1) <= LEAST or bounds[0] <= 1 <= bounds[1]:
         return "even"
-    return "ahead" if (sure[1] < 1) == less_is_better else "behind"
+    return "ahead" if (bounds[1] < 1) == less_is_better else "behind"
 
 
 def against_best(ours, others, less_is_better=True):

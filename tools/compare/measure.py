@@ -1,25 +1,74 @@
 # SPDX-License-Identifier: MIT
 """One run of a command: what the kernel counted for it, or what it had in memory over time."""
 import contextlib
+import dataclasses
 import hashlib
 import os
 import pathlib
 import signal
 import subprocess
+import sys
 import threading
 import time
+import typing
 
-LIBEXEC = pathlib.Path(os.environ.get("STOOK_BENCH_LIBEXEC", "."))
-LAUNCH = str(LIBEXEC / "stook-bench-launch")
+LIBEXEC = pathlib.Path(os.environ.get("STOOK_BENCH_LIBEXEC") or pathlib.Path(sys.argv[0]).absolute().parent)
+LAUNCH = str(LIBEXEC.parent / "stook/launch")
 
 
 class Failed(Exception):
     pass
 
 
+@dataclasses.dataclass
+class Command:
+    words: list
+    env: dict = dataclasses.field(default_factory=dict)
+    stdin: typing.Optional[pathlib.Path] = None
+    cwd: typing.Optional[pathlib.Path] = None
+    prepare: typing.Optional[typing.Callable] = None  # before each run
+    clean: bool = True  # without the settings of mallocs that this environment has
+    checked: bool = True  # its standard output is the same in each run
+
+
+@dataclasses.dataclass(frozen=True)
+class Malloc:
+    name: str
+    preload: typing.Optional[str]
+
+    def missing(self):
+        """Why it cannot be measured, or None: a library that the loader does not take would be glibc's figures."""
+        if not self.preload:
+            return None
+        if not os.path.exists(self.preload):
+            return f"no {self.preload}"
+        reader, writer = os.pipe()
+        run = Run(Command(["/bin/cat", "/proc/self/maps"]), self, writer)
+        os.close(writer)
+        with open(reader, encoding="utf-8") as maps:
+            is_there = os.path.realpath(self.preload) in maps.read()
+        code, _ = run.wait(10)
+        return None if is_there and code == 0 else f"{self.preload} does not load: /bin/cat ends with {code}"
+
+
+def said(*words):
+    """What the command prints, or nothing."""
+    try:
+        return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
+
+
+def package(path):
+    """The version of a library: its package's, or what its file's name has."""
+    name = said("dpkg-query", "-S", path).split(": ")[0]
+    return (name and said("dpkg-query", "-W", "-f", "${Package} ${Version}", name)) or os.path.basename(path)
+
+
 def environment(command):
     env = {key: value for key, value in os.environ.items()
-           if not key.startswith(("STOOK_", "MALLOC_", "MIMALLOC_", "LD_", "PYTHON", "_RJEM_", "TCMALLOC_"))}
+           if not command.clean or not key.startswith(
+               ("STOOK_", "MALLOC_", "MIMALLOC_", "LD_", "PYTHON", "_RJEM_", "TCMALLOC_"))}
     env.update(command.env)
     return env
 
@@ -27,7 +76,7 @@ def environment(command):
 class Run:
     """A command that was started; it is a process of a launcher, which reports what it used."""
 
-    def __init__(self, command, malloc, stdout=None, cpu=None):
+    def __init__(self, command, malloc, stdout=None, cpu=None, look=None):
         if command.prepare:
             command.prepare()
         self.command = command
@@ -36,9 +85,10 @@ class Run:
             stdin = opened.enter_context(open(command.stdin or os.devnull, "rb"))
             try:
                 self.launcher = subprocess.Popen(
-                    [LAUNCH, str(report), "-" if cpu is None else str(cpu), str(malloc and malloc.preload or "-"), *command.words],
+                    [LAUNCH, str(report), "-" if look is None else str(look), "-" if cpu is None else str(cpu),
+                     str(malloc and malloc.preload or "-"), *command.words],
                     stdin=stdin, stdout=subprocess.DEVNULL if stdout is None else stdout, stderr=subprocess.DEVNULL,
-                    cwd=command.cwd, env=environment(command), pass_fds=(report,), start_new_session=True)
+                    cwd=command.cwd, env=environment(command), pass_fds=(report, *([look] if look else [])), start_new_session=True)
             finally:
                 os.close(report)
 
@@ -171,3 +221,26 @@ def run_sampled(command, malloc, cpu, seconds, pause):
     finally:
         figures = sampler.stop()
     return figures
+
+
+# ---- in turns ----
+
+def in_turns(those, rounds, one_run):
+    """What one_run(malloc, whether it counts) gives for each malloc, a list each, and what failed.
+
+    A first round warms up and is not counted; each of the others begins with another malloc.
+    """
+    results, failed = {malloc.name: [] for malloc in those}, {}
+    for turn in range(-1, rounds):
+        for at in range(len(those)):
+            malloc = those[(at + max(turn, 0)) % len(those)]
+            if malloc.name in failed:
+                continue
+            try:
+                figures = one_run(malloc, turn >= 0)
+            except (Failed, OSError) as error:
+                failed[malloc.name] = str(error)
+                continue
+            if turn >= 0:
+                results[malloc.name].append(figures)
+    return results, failed

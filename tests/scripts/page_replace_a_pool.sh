@@ -1,0 +1,16 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# docs/replace-a-pool.md does what it says, with this build installed.
+set -euo pipefail
+[ -e "$STOOK_BUILD_DIR/lib/libstook.so" ] || exit 77
+# shellcheck disable=SC2016 # the page's shell expands these
+install='for f in libstook.so.0 libstook.so; do
+    install -D "$(readlink -f "$STOOK_BUILD_DIR/lib/$f")" "$HOME/stook/lib/$f"; done
+cp -r "$STOOK/include" "$HOME/stook/"; mkdir -p "$HOME/stook/lib/pkgconfig"
+sed -e "s,^prefix=.*,prefix=$HOME/stook," -e "s,^\(libdir=\).*,\1$HOME/stook/lib," \
+    -e "s,^\(includedir=\).*,\1$HOME/stook/include," "$STOOK_BUILD_DIR/stook.pc" >"$HOME/stook/lib/pkgconfig/stook.pc"'
+exec python3 "$STOOK_SOURCE_DIR/scripts/run-page.py" "$STOOK_SOURCE_DIR/docs/replace-a-pool.md" --need gcc \
+    --need pkg-config --env STOOK="$STOOK_SOURCE_DIR" --env STOOK_BUILD_DIR \
+    --replace 'cmake -S "$STOOK" -B build -G Ninja=>true' --replace 'cmake --build build=>true' \
+    --replace "cmake --install build=>$install
+true"
