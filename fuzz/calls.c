@@ -259,6 +259,7 @@ static void calls_alloc(void)
     unsigned cache = calls_some(), flags = (unsigned)fuzz_number(&calls.bytes);
     unsigned how = fuzz_byte(&calls.bytes) % 6;
     static struct stook_site site[2] = {{"a.c", "f", 1, 0}, {"a.c", NULL, 2, 0}};
+    struct stook_alloc_args args = {.size = sizeof(args)};
     struct stook_cache *of;
     void *object;
 
@@ -266,9 +267,13 @@ static void calls_alloc(void)
         return;
     of = calls.cache[cache];
     errno = 0;
-    object = how == 0   ? stook_alloc_node(of, flags, (int)fuzz_number(&calls.bytes))
-             : how == 1 ? stook_alloc_at(of, flags, &site[flags % 2])
-             : how == 2 ? stook_alloc_group(of, flags, calls.group[calls_below(CALLS_GROUPS)])
+    if (how == 0)
+        args.node = (int)fuzz_number(&calls.bytes), flags |= STOOK_NODE;
+    else if (how == 1)
+        args.site = &site[flags % 2];
+    else if (how == 2)
+        args.group = &calls.group[calls_below(CALLS_GROUPS)];
+    object = how < 3    ? stook_alloc_with(of, flags, &args)
              : how == 3 ? kmem_cache_alloc((struct kmem_cache *)(void *)of, flags & ~__GFP_NOFAIL)
              : how == 4
                  ? kmem_cache_alloc_node((struct kmem_cache *)(void *)of, flags & ~__GFP_NOFAIL,
@@ -294,7 +299,10 @@ static void calls_kmalloc(void)
         flags &= ~STOOK_NOFAIL;
     errno = 0;
     if (how == 0) {
-        object = stook_kmalloc_node(size, flags, (int)fuzz_number(&calls.bytes));
+        object =
+            stook_kmalloc_with(size, flags,
+                               &(struct stook_alloc_args){.size = sizeof(struct stook_alloc_args),
+                                                          .node = (int)fuzz_number(&calls.bytes)});
     } else if (how == 1) {
         n = fuzz_number(&calls.bytes);
         object = stook_kmalloc_array(n, size, flags);

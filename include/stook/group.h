@@ -108,24 +108,6 @@ STOOK_API void stook_group_leave(struct stook_group previous);
 STOOK_API struct stook_group stook_group_current(void);
 
 /*
- * Allocate an object charged to a given group.
- *
- * As stook_alloc(), whatever group the thread is in; STOOK_NO_GROUP: charged to none.  With a cache that is not
- * accounted, `group` is ignored.
- *
- * returns: as stook_alloc()
- * errors:  EINVAL   the group was destroyed; as stook_alloc()
- *          EDQUOT   the limit of the group or of an ancestor
- *          ENOMEM   as stook_alloc(); with STOOK_SIGNAL_SAFE also: the groups' lock was held
- * context: any with STOOK_SIGNAL_SAFE, else not in a signal handler
- * locks:   as stook_alloc(), and groups once in STOOK_GROUP_STOCK_MAX / 2 bytes and for each object close to
- *          a limit
- * cost:    stook_alloc()'s, and one more section
- */
-STOOK_API void *stook_alloc_group(struct stook_cache *cache, unsigned flags,
-                                  struct stook_group group) STOOK_NONNULL(1) STOOK_WARN_UNUSED;
-
-/*
  * The group that an object is charged to.
  *
  * The caller owns the object.

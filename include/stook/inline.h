@@ -139,19 +139,18 @@ STOOK_INLINE __attribute__((always_inline)) void *stook_alloc_inline(struct stoo
     return stook_inline_take(cache, flags, &object) ? object : (stook_alloc)(cache, flags);
 }
 
-STOOK_INLINE __attribute__((always_inline)) void *stook_alloc_inline_at(struct stook_cache *cache,
-                                                                        unsigned flags,
-                                                                        struct stook_site *site)
+STOOK_INLINE __attribute__((always_inline)) void *stook_alloc_inline_with(
+    struct stook_cache *cache, unsigned flags, const struct stook_alloc_args *args)
 {
     void *object;
 
-    return stook_inline_take(cache, flags, &object) ? object : stook_alloc_at(cache, flags, site);
+    return stook_inline_take(cache, flags, &object) ? object : stook_alloc_with(cache, flags, args);
 }
 
 STOOK_C_END
 
 #ifdef STOOK_SITE
-#define stook_alloc_inline(...) stook_alloc_inline_at(__VA_ARGS__, STOOK_SITE)
+#define stook_alloc_inline(...) stook_alloc_inline_with(__VA_ARGS__, STOOK_SITE)
 #endif
 
 #endif /* STOOK_INLINE_H */

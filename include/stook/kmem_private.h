@@ -39,7 +39,7 @@ STOOK_API int stook_kmem_buckets_destroy(struct stook_kmem_buckets *buckets);
 #define STOOK_KMEM_ACCOUNT 0x200u
 
 /*
- * stook_kmalloc_node() from these caches, or (NULL) from kmalloc's, with an alignment: a power of two up to 2 MiB, else
+ * stook_kmalloc_with() of a node from these caches, or (NULL) from kmalloc's, with an alignment: a power of two up to 2 MiB, else
  * EINVAL.  With STOOK_KMEM_ACCOUNT and no buckets the object is of the caches "kmalloc-cg-8" to "-8k", or pages that are
  * charged: EDQUOT at a limit; with STOOK_NOFAIL the object is then charged to no group.  The rest is as there.
  *

@@ -80,8 +80,6 @@ STOOK_API void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
 STOOK_API void *stook_pool_alloc_until(struct stook_pool *pool, unsigned flags,
                                        const struct timespec *deadline)
     STOOK_NONNULL(1, 3) STOOK_WARN_UNUSED;
-STOOK_API void *stook_pool_alloc_at(struct stook_pool *pool, unsigned flags,
-                                    struct stook_site *site) STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /*
  * Free one object of a pool.
@@ -118,9 +116,5 @@ STOOK_API int stook_pool_resize(struct stook_pool *pool, unsigned min_objects) S
 STOOK_API unsigned stook_pool_available(const struct stook_pool *pool) STOOK_NONNULL(1);
 
 STOOK_C_END
-
-#ifdef STOOK_SITE
-#define stook_pool_alloc(...) stook_pool_alloc_at(__VA_ARGS__, STOOK_SITE)
-#endif
 
 #endif /* STOOK_POOL_H */

@@ -70,9 +70,6 @@ STOOK_API unsigned stook_sheaf_size(const struct stook_sheaf *sheaf) STOOK_NONNU
  */
 STOOK_API void *stook_sheaf_alloc(struct stook_cache *cache, unsigned flags,
                                   struct stook_sheaf *sheaf) STOOK_NONNULL(1, 3) STOOK_WARN_UNUSED;
-STOOK_API void *stook_sheaf_alloc_at(struct stook_cache *cache, unsigned flags,
-                                     struct stook_sheaf *sheaf, struct stook_site *site)
-    STOOK_NONNULL(1, 3) STOOK_WARN_UNUSED;
 
 /*
  * Return a sheaf to its cache, with the objects that it still holds.
@@ -87,9 +84,5 @@ STOOK_API void stook_sheaf_return(struct stook_cache *cache, struct stook_sheaf 
     STOOK_NONNULL(1);
 
 STOOK_C_END
-
-#ifdef STOOK_SITE
-#define stook_sheaf_alloc(...) stook_sheaf_alloc_at(__VA_ARGS__, STOOK_SITE)
-#endif
 
 #endif /* STOOK_SHEAF_H */

@@ -328,8 +328,10 @@ STOOK_API long stook_cache_validate(struct stook_cache *cache);
 #define STOOK_SIGNAL_SAFE 0x2u
 /* The object is filled with zeros.  EINVAL with a constructor. */
 #define STOOK_ZERO 0x4u
-/* With a node: fail rather than fall back to another node. */
+/* With STOOK_NODE: fail rather than fall back to another node. */
 #define STOOK_THISNODE 0x40u
+/* In a call with arguments: the memory is that of args->node. */
+#define STOOK_NODE 0x80u
 
 /*
  * Allocate one object.
@@ -350,56 +352,74 @@ STOOK_API void *stook_alloc(struct stook_cache *cache, unsigned flags)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /*
- * Allocate one object; where there is none, what a function of the caller returns.
+ * A call site, for profiles by call site (stook/tag.h).
  *
- * As stook_alloc(); where that returns NULL, the call sets errno and returns fail(cache, flags).  The function may end
- * the process, or throw a C++ exception through this call, which holds nothing by then.  A caller that cannot
- * go on without the object has nothing to do behind the call (stook/stook.hpp).
- *
- * returns: the object, or what fail() returns
- * errors:  as stook_alloc()
- * context: as stook_alloc()
- * locks:   as stook_alloc(); none while fail() runs
- * cost:    as stook_alloc()
+ * By default the library knows a call by the address that it returns to, which `stook profile` turns into a
+ * file and a line with the program's debugging information.  A program that defines STOOK_SITES before it
+ * includes a header of this library states file, function and line itself: stook_alloc(), stook_alloc_bulk(),
+ * stook_alloc_inline() and stook_kmalloc() are macros then, which pass a static site (80 bytes) to the call of
+ * the same name with _with.  Such a call must not be in a C99 inline function with external linkage, which may
+ * not define a static variable.
  */
-STOOK_API void *stook_alloc_else(struct stook_cache *cache, unsigned flags,
-                                 void *(*fail)(struct stook_cache *cache, unsigned flags))
+struct stook_site {
+    const char *file, *function;
+    unsigned line;
+    unsigned tag; /* the library's: 0 until the site is first counted */
+};
+
+struct stook_group; /* stook/group.h */
+
+/*
+ * What an allocation may say besides its flags.  `size` is sizeof(struct stook_alloc_args); every other member may be 0.
+ */
+struct stook_alloc_args {
+    size_t size;
+    /* The call site.  NULL: the address `from`. */
+    struct stook_site *site;
+    /* For a wrapper, such as the allocator of another language: the address that it returns to, or any within the function
+     * that allocates.  Profiles by call site and reports of debugged caches name it.  NULL: the address that this call
+     * returns to. */
+    const void *from;
+    /* The group that is charged, STOOK_NO_GROUP for none.  NULL: the thread's.  Ignored where the memory is of no accounted
+     * cache. */
+    const struct stook_group *group;
+    /* Called where there is no object; the call returns what it returns.  It may end the process, or throw a C++ exception
+     * through the call, which holds nothing by then: a caller that cannot go on without the object has nothing to do behind
+     * the call.  Not called for args that are refused. */
+    void *(*fail)(struct stook_cache *cache, unsigned flags);
+    int node;          /* with STOOK_NODE; -1: any */
+    unsigned reserved; /* 0 */
+};
+
+/*
+ * Allocate one object with arguments.
+ *
+ * As stook_alloc(), with what *args says.  The arguments are not kept, and may be constant.
+ *
+ * With STOOK_NODE the object is of the memory of args->node.  Nodes have the numbers of the topology.  If the node has no
+ * memory, or none left, the object is of the nearest node that has some; with STOOK_THISNODE the call fails instead.  The
+ * object is freed as any other, by any thread, and returns to its node.
+ *
+ * stook_alloc_bulk_with() is stook_alloc_bulk() with site, from and group.  It has no node and no fail (EINVAL).
+ *
+ * returns: as stook_alloc() and stook_alloc_bulk(); else what args->fail() returns
+ * errors:  EINVAL   args->size is not a sizeof, or a member is set that this version does not know
+ *          EINVAL   there is no such node; STOOK_THISNODE without STOOK_NODE; the group was destroyed; as stook_alloc()
+ *          ENOMEM   as stook_alloc(); with STOOK_THISNODE: no memory of that node; with a group and STOOK_SIGNAL_SAFE also:
+ *                   the groups' lock was held
+ *          EDQUOT   as stook_alloc(), of the group that is charged
+ * context: as stook_alloc()
+ * locks:   as stook_alloc(), none while args->fail() runs.  Of another node the barn, then node and arena.  With a group
+ *          groups, once in STOOK_GROUP_STOCK_MAX / 2 bytes and for each object close to a limit
+ * cost:    stook_alloc()'s and a load; past the CPU's sheaf 2 ns more.  Of another node a lock and its cache misses each
+ *          time: a caller that needs many objects allocates them on a thread of that node
+ */
+STOOK_API void *stook_alloc_with(struct stook_cache *cache, unsigned flags,
+                                 const struct stook_alloc_args *args)
     STOOK_NONNULL(1, 3) STOOK_WARN_UNUSED;
-
-/*
- * Allocate one object for a caller elsewhere.
- *
- * As stook_alloc(), for a wrapper whose own callers are what profiles by call site (stook/tag.h) and reports of
- * debugged caches should name, for example the allocator of another language.  `from` is the address that the
- * wrapper returns to, or any within the function that allocates; NULL is the address that this call returns to.
- *
- * returns: as stook_alloc()
- * errors:  as stook_alloc()
- * context: as stook_alloc()
- * locks:   as stook_alloc()
- * cost:    5 ns and more: it is for where the inlined fast path found no object, and tries none itself
- */
-STOOK_API void *stook_alloc_from(struct stook_cache *cache, unsigned flags, const void *from)
-    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
-
-/*
- * Allocate one object of a node's memory.
- *
- * Nodes have the numbers of the topology; -1 is stook_alloc().  If the node has no memory, or none left,
- * the object is of the nearest node that has some; with STOOK_THISNODE the call fails instead.  The object
- * is freed as any other, by any thread, and returns to its node.
- *
- * returns: the object, or NULL
- * errors:  ENOMEM   as stook_alloc(); with STOOK_THISNODE: no memory of that node
- *          EINVAL   there is no such node; as stook_alloc()
- *          EDQUOT   as stook_alloc()
- * context: any with STOOK_SIGNAL_SAFE, else not in a signal handler
- * locks:   for the thread's own node as stook_alloc(); else the barn, then node and arena
- * cost:    for the own node stook_alloc()'s and 2 ns; else a lock and its cache misses each time: a caller
- *          that needs many objects allocates them on a thread of that node
- */
-STOOK_API void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int node)
-    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+STOOK_API int stook_alloc_bulk_with(struct stook_cache *cache, unsigned flags, size_t n,
+                                    void **objects, const struct stook_alloc_args *args)
+    STOOK_NONNULL(1, 5) STOOK_WARN_UNUSED;
 
 /*
  * Free one object of a known cache.
@@ -470,34 +490,6 @@ STOOK_API void stook_free_bulk(struct stook_cache *cache, size_t n, void **objec
  * cost:    some loads
  */
 STOOK_API size_t stook_usable_size(const void *object);
-
-/*
- * A call site, for profiles by call site (stook/tag.h).
- *
- * By default the library knows a call by the address that it returns to, which `stook profile` turns into a
- * file and a line with the program's debugging information.  A program that defines STOOK_SITES before it
- * includes a header of this library states file, function and line itself: stook_alloc(), stook_alloc_bulk(),
- * stook_alloc_inline(), stook_sheaf_alloc(), stook_pool_alloc() and stook_kmalloc() are macros then, which
- * pass a static site (24 writable bytes) to the call of the same name with _at.  Such a call must not be in
- * a C99 inline function with external linkage, which may not define a static variable.  With site NULL
- * the address counts.
- *
- * returns: as the call without _at
- * errors:  as the call without _at
- * context: as the call without _at
- * locks:   as the call without _at
- * cost:    an address in a register; nothing more while profiling is off
- */
-struct stook_site {
-    const char *file, *function;
-    unsigned line;
-    unsigned tag; /* the library's: 0 until the site is first counted */
-};
-STOOK_API void *stook_alloc_at(struct stook_cache *cache, unsigned flags, struct stook_site *site)
-    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
-STOOK_API int stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags, size_t n,
-                                  void **objects, struct stook_site *site)
-    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /* ---- inspection --------------------------------------------------------------------------- */
 
@@ -722,13 +714,16 @@ STOOK_API void stook_message_set(stook_message_fn fn, void *arg);
 STOOK_C_END
 
 #if defined(STOOK_SITES) && defined(__GNUC__)
+/* The arguments with this call's site. */
 #define STOOK_SITE                                                                                 \
     (__extension__({                                                                               \
         static struct stook_site stook_site_ = {__FILE__, __func__, __LINE__, 0};                  \
-        &stook_site_;                                                                              \
+        static const struct stook_alloc_args stook_args_ = {                                       \
+            sizeof(struct stook_alloc_args), &stook_site_, NULL, NULL, NULL, 0, 0};                \
+        &stook_args_;                                                                              \
     }))
-#define stook_alloc(...) stook_alloc_at(__VA_ARGS__, STOOK_SITE)
-#define stook_alloc_bulk(...) stook_alloc_bulk_at(__VA_ARGS__, STOOK_SITE)
+#define stook_alloc(...) stook_alloc_with(__VA_ARGS__, STOOK_SITE)
+#define stook_alloc_bulk(...) stook_alloc_bulk_with(__VA_ARGS__, STOOK_SITE)
 #endif
 
 #endif /* STOOK_STOOK_H */

@@ -14,28 +14,6 @@
 
 #include <errno.h>
 
-/* ---- groups --------------------------------------------------------------------------------- */
-
-/* The number of a group that the caller names; false with errno EINVAL: it was destroyed. */
-static bool accounted_group(struct stook_group group, uint32_t *number)
-{
-    *number = group.id ? group_number(group) : ACCOUNT_NOBODY;
-    if (group.id && *number == 0) {
-        errno = EINVAL;
-        return false;
-    }
-    return true;
-}
-
-void *stook_alloc_group(struct stook_cache *cache, unsigned flags, struct stook_group group)
-{
-    uint32_t number;
-
-    if (!accounted_group(group, &number))
-        return NULL;
-    return accounted_alloc(cache, flags, where_address(__builtin_return_address(0)), number);
-}
-
 /* ---- tags ----------------------------------------------------------------------------------- */
 
 static void accounted_share(const struct stook_cache *cache, uint64_t *tagged, uint64_t *total)

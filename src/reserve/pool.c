@@ -358,11 +358,6 @@ void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
     return pool_alloc(pool, flags, where_address(__builtin_return_address(0)), POOL_FOREVER);
 }
 
-void *stook_pool_alloc_at(struct stook_pool *pool, unsigned flags, struct stook_site *site)
-{
-    return pool_alloc(pool, flags, where_site(site, __builtin_return_address(0)), POOL_FOREVER);
-}
-
 void *stook_pool_alloc_until(struct stook_pool *pool, unsigned flags,
                              const struct timespec *deadline)
 {

@@ -386,12 +386,6 @@ void *stook_sheaf_alloc(struct stook_cache *cache, unsigned flags, struct stook_
     return prefilled_alloc(cache, flags, given, where_address(__builtin_return_address(0)));
 }
 
-void *stook_sheaf_alloc_at(struct stook_cache *cache, unsigned flags, struct stook_sheaf *given,
-                           struct stook_site *site)
-{
-    return prefilled_alloc(cache, flags, given, where_site(site, __builtin_return_address(0)));
-}
-
 void stook_sheaf_return(struct stook_cache *cache, struct stook_sheaf *given)
 {
     struct sheaf *sheaf;

@@ -339,6 +339,7 @@ TEST(test_bulk_of_too_many)
                                                     .flags = STOOK_CACHE_ACCOUNT};
     struct stook_cache *plain = stook_cache_create("plain", 40, NULL);
     struct stook_cache *counted = stook_cache_create("counted", 40, &account);
+    struct stook_alloc_args args = {.size = sizeof(args)};
     void *object[2] = {&object, &plain};
 
     for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++)
@@ -347,7 +348,7 @@ TEST(test_bulk_of_too_many)
             errno = 0;
             assert_int_equal(kind < 2
                                  ? stook_alloc_bulk(cache, 0, many[i], object)
-                                 : stook_alloc_bulk_at(cache, STOOK_ZERO, many[i], object, NULL),
+                                 : stook_alloc_bulk_with(cache, STOOK_ZERO, many[i], object, &args),
                              -1);
             assert_int_equal(errno, EINVAL);
             assert_true(object[0] == &object && object[1] == &plain);

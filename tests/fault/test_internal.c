@@ -21,6 +21,7 @@
 #include "slab/node.h"
 #include "support/check.h"
 #include "support/test.h"
+#include "support/with.h"
 
 #include <stook/debug.h>
 #include <stook/group.h>
@@ -223,7 +224,7 @@ static void use_caches(struct stook_group group)
         for (unsigned i = 0; i < n; i++) {
             void *object;
             errno = 0;
-            object = c == 1 ? stook_alloc_group(cache, 0, group) : stook_alloc(cache, 0);
+            object = c == 1 ? alloc_with_group(cache, 0, group) : stook_alloc(cache, 0);
             MAY_FAIL(object);
             if (object)
                 got(cache, sizes[c], object);

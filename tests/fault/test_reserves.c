@@ -14,6 +14,7 @@
 #include "support/environment.h"
 #include "support/faults.h"
 #include "support/test.h"
+#include "support/with.h"
 
 #include <stook/pool.h>
 #include <stook/reclaim.h>
@@ -166,7 +167,7 @@ static void use_nodes(struct stook_cache *cache)
         int node = i % 4 == 3 ? (int)topology.nodes - 1 : (int)topology.home_of_node[0];
         void *object;
         errno = 0;
-        object = stook_alloc_node(cache, flags, node);
+        object = alloc_with_node(cache, flags, node);
         MAY_FAIL(object);
         if (object)
             hold(cache, object);

@@ -11,6 +11,7 @@
 #include "support/random.h"
 #include "support/scale.h"
 #include "support/test.h"
+#include "support/with.h"
 
 #include <stook/group.h>
 #include <stook/stook.h>
@@ -61,7 +62,7 @@ static void use_passing_group(int c, uint64_t *random)
 
     CHECK(fresh.id);
     for (int i = 0; i < 4; i++) {
-        void *object = stook_alloc_group(cache[c], STOOK_WAIT, fresh);
+        void *object = alloc_with_group(cache[c], STOOK_WAIT, fresh);
         CHECK(object || errno == EDQUOT);
         if (object)
             put(c, random, object);

@@ -26,6 +26,7 @@
 #include <ucontext.h>
 
 #include "surroundings/exercise.h"
+#include "support/with.h"
 
 enum { STACK = 256 << 10, PAINT = 0xa5, OBJECTS = 12000, MOVES = 6 };
 
@@ -132,20 +133,22 @@ static void some_objects(unsigned flags)
             stook_free(cache, object[i]);
         size_t n = stook_alloc_bulk(cache, flags, 2000, object) == 0 ? 2000 : 0;
         stook_free_bulk(cache, n, object);
-        object[0] = stook_alloc_else(cache, flags, no_object);
+        object[0] = stook_alloc_with(
+            cache, flags,
+            &(struct stook_alloc_args){.size = sizeof(struct stook_alloc_args), .fail = no_object});
         stook_free(cache, object[0]);
-        object[0] = stook_alloc_from(cache, flags, &cache);
+        object[0] = alloc_with_from(cache, flags, &cache);
         stook_free(cache, object[0]);
-        object[0] = stook_alloc_node(cache, flags, 0);
+        object[0] = alloc_with_node(cache, flags, 0);
         (void)stook_usable_size(object[0]);
         (void)stook_node_of(object[0]);
         (void)stook_cache_name(stook_cache_of(object[0]));
         stook_free_any(object[0]);
-        object[0] = stook_alloc_group(cache, flags, STOOK_NO_GROUP);
+        object[0] = alloc_with_group(cache, flags, STOOK_NO_GROUP);
         stook_free(cache, object[0]);
         stook_free_any(stook_krealloc(stook_kmalloc(100 << move, flags), 3000, flags));
         stook_free_any(stook_krealloc_array(stook_kmalloc_array(9, 10, flags), 90, 10, flags));
-        stook_free_any(stook_kmalloc_node(700, flags, 0));
+        stook_free_any(kmalloc_with_node(700, flags, 0));
         object[0] = stook_kmem_alloc(NULL, 100u << move, 64, flags | STOOK_KMEM_ACCOUNT, 0);
         stook_free_any(stook_kmem_realloc(object[0], 3000, 4096, flags | STOOK_KMEM_ACCOUNT, -1));
     }

@@ -9,6 +9,7 @@
 #include "kmalloc/private.h"
 #include "slab/mark.h"
 #include "support/test.h"
+#include "support/with.h"
 
 #include <stook/debug.h>
 #include <stook/kmalloc.h>
@@ -295,7 +296,7 @@ TEST_WITH(bulk, setup, NULL)
 TEST_WITH(of_a_node, setup, NULL)
 {
     struct stook_cache *cache = make(100, FZPU);
-    uint8_t *object = stook_alloc_node(cache, STOOK_ZERO, 0);
+    uint8_t *object = alloc_with_node(cache, STOOK_ZERO, 0);
 
     assert_non_null(object);
     for (unsigned k = 0; k < 100; k++)

@@ -5,6 +5,7 @@
  */
 #include "support/fake_nodes.h"
 #include "support/test.h"
+#include "support/with.h"
 
 #include "large/large.h"
 
@@ -24,7 +25,7 @@ static int policy_of_an_object(bool malloc_like)
 
     (void)stook_mode(NULL); /* starts the library */
     object = malloc_like ? large_alloc(0, 100000, 4096, false, NULL)
-                         : stook_alloc_node(stook_cache_create("policy", 2000, NULL), 0, 0);
+                         : alloc_with_node(stook_cache_create("policy", 2000, NULL), 0, 0);
     if (!object)
         return 99;
     object[0] = 1;

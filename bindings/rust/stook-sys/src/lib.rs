@@ -28,7 +28,7 @@ pub mod inline;
 #[path = "inline_none.rs"]
 pub mod inline;
 
-/// An address in the function that this is inlined into, for `stook_alloc_from`; NULL on machines that it does not
+/// An address in the function that this is inlined into, for `stook_alloc_args.from`; NULL on machines that it does not
 /// know.
 #[inline(always)]
 pub fn here() -> *const c_void {
@@ -103,6 +103,32 @@ pub struct stook_cache_args {
     pub sheaf_capacity: c_uint,
     pub cached_bytes_max: usize,
     pub slab_bytes_max: usize,
+}
+
+/// What an allocation may say besides its flags; the caller sets `size`, and zeros are the defaults.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct stook_alloc_args {
+    pub size: usize,
+    pub site: *mut c_void,
+    pub from: *const c_void,
+    pub group: *const stook_group,
+    pub fail: Option<unsafe extern "C" fn(*mut stook_cache, c_uint) -> *mut c_void>,
+    pub node: c_int,
+    pub reserved: c_uint,
+}
+
+impl stook_alloc_args {
+    /// The defaults: `stook_alloc_with` is `stook_alloc`.
+    pub const NONE: Self = Self {
+        size: size_of::<Self>(),
+        site: core::ptr::null_mut(),
+        from: core::ptr::null(),
+        group: core::ptr::null(),
+        fail: None,
+        node: 0,
+        reserved: 0,
+    };
 }
 
 /// The numbers of a group; the caller sets `size`.
@@ -183,12 +209,11 @@ extern "C" {
 
     // objects
     pub fn stook_alloc(cache: *mut stook_cache, flags: c_uint) -> *mut c_void;
-    pub fn stook_alloc_from(
+    pub fn stook_alloc_with(
         cache: *mut stook_cache,
         flags: c_uint,
-        from: *const c_void,
+        args: *const stook_alloc_args,
     ) -> *mut c_void;
-    pub fn stook_alloc_node(cache: *mut stook_cache, flags: c_uint, node: c_int) -> *mut c_void;
     pub fn stook_free(cache: *mut stook_cache, object: *mut c_void);
     pub fn stook_free_any(object: *mut c_void);
     pub fn stook_alloc_bulk(
@@ -275,11 +300,6 @@ extern "C" {
     pub fn stook_group_enter(group: stook_group) -> stook_group;
     pub fn stook_group_leave(previous: stook_group);
     pub fn stook_group_current() -> stook_group;
-    pub fn stook_alloc_group(
-        cache: *mut stook_cache,
-        flags: c_uint,
-        group: stook_group,
-    ) -> *mut c_void;
     pub fn stook_group_of(object: *const c_void) -> stook_group;
     pub fn stook_group_set_limit(group: stook_group, limit: usize) -> c_int;
     pub fn stook_group_set_reclaim(
