@@ -10,18 +10,6 @@
 STOOK_C_BEGIN
 
 /*
- * Count the corruptions that were reported so far.
- *
- * Reports are of wrong frees, overwritten bytes, damaged links, and objects that are still in use when their cache is
- * destroyed.  Those of the processes that this one was forked from count, too.
- *
- * returns: their number
- * context: any
- * locks:   none
- */
-STOOK_API unsigned long stook_reports(void);
-
-/*
  * Switch debug flags of a cache that is in use.
  *
  * These are STOOK_CACHE_DEBUG_TRACE and STOOK_CACHE_DEBUG_FAIL, which change nothing of its layout.  `on` is 0 or 1.

@@ -32,8 +32,6 @@ struct stook_cache_head {
 /* Pins the object that holds `address`: dlclose() does not unload it.  Aborts with a report if `layout` is not this
  * library's.  Where the loader refuses, a library that has not started runs in locked mode, and one that has warns. */
 STOOK_API void stook_inline_layout_3(int layout, const void *address);
-/* The same, for programs that were compiled with layout 2: it stops them with that report. */
-STOOK_API void stook_inline_layout_2(int layout, const void *address);
 
 /* Sections have outputs and labels, which compilers know since GCC 11 and clang 11. */
 #if (defined(__x86_64__) || defined(__AARCH64EL__) || defined(__riscv)) && defined(__LP64__) &&    \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stat.h - counters and attributes of caches, under the names of Linux's /sys/kernel/slab/NAME/ where
+ * stat.h - counters of caches, under the names of Linux's /sys/kernel/slab/NAME/ where
  * these have a meaning here, and some of our own (docs/statistics.md).
  *
  * Counting is off until it is switched on, per cache and while threads run.  While it is off, it costs
@@ -13,7 +13,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 STOOK_C_BEGIN
 
@@ -99,7 +98,7 @@ STOOK_API int stook_cache_stat_enable(struct stook_cache *cache, int on) STOOK_N
  */
 struct stook_stat {
     size_t size;
-    uint64_t cached_bytes;     /* as stook_cached_bytes(), of this cache */
+    uint64_t cached_bytes;     /* what counts against the budget (stook_cached_bytes_set_max()) */
     uint64_t cached_bytes_max; /* its budget; STOOK_UNLIMITED: none of its own */
 #define STOOK_STAT_FIELD(name, what) uint64_t name;
     STOOK_STAT_EVENTS(STOOK_STAT_FIELD)
@@ -128,27 +127,11 @@ struct stook_cache_usage {
     uint64_t slabs;      /* with those that are kept empty */
     uint64_t bytes;      /* of the pages of these slabs */
     uint64_t bytes_peak; /* the most so far */
+    uint64_t meta;     /* bytes of the slabs' descriptors, and of columns outside of these pages */
+    uint64_t capacity; /* objects that a new sheaf holds; 0: the cache has no sheaves */
 };
 STOOK_API int stook_cache_usage(struct stook_cache *cache, struct stook_cache_usage *usage)
     STOOK_NONNULL(1, 2);
-
-/*
- * Write one counter or attribute of a cache as text, in Linux's form.
- *
- * The text is the sum, then each CPU's (C) or node's (N) part that is not 0, e.g. "45 C0=40 C3=5\n".  The call
- * writes at most `len` bytes with the NUL (none if len is 0).  stook_cache_show_name() has the names, from
- * number 0 on; they are static strings, which docs/statistics.md explains.
- *
- * returns: the length of the whole text, as snprintf() does; or -1.  Of stook_cache_show_name(): NULL after
- *          the last name
- * errors:  ENOENT   there is no such name
- *          EDEADLK  an attribute, and called by a handler that interrupted the library
- * context: any for counters; attributes not in a signal handler
- * locks:   barns and nodes, in turn
- */
-STOOK_API ssize_t stook_cache_show(struct stook_cache *cache, const char *name, char *buf,
-                                   size_t len) STOOK_NONNULL(1, 2);
-STOOK_API const char *stook_cache_show_name(unsigned number);
 
 STOOK_C_END
 

@@ -609,32 +609,14 @@ STOOK_API int stook_cache_set_capacity(struct stook_cache *cache, unsigned capac
     STOOK_NONNULL(1);
 
 /*
- * Objects that a new sheaf of the cache holds.
- *
- * returns: the capacity now; 0: the cache has no sheaves
- * context: any
- * locks:   none
- */
-STOOK_API unsigned stook_cache_capacity(const struct stook_cache *cache) STOOK_NONNULL(1);
-
-/*
- * Bytes that all caches hold in barns.
+ * Set the budget of all caches: bytes that they hold in barns.
  *
  * The sum has the objects in full sheaves.  It has the bytes that each barn was granted in advance, at most
  * 64 KiB a barn.  It has the bytes that the sheaves of adaptive caches can hold beyond their first capacity.
  * The sum is never more than the budget.  It has no other sheaves of CPUs, which hold at most two capacities
  * for each CPU and cache, and no free objects in slabs.
  *
- * context: any
- * locks:   none
- * cost:    one load
- */
-STOOK_API size_t stook_cached_bytes(void);
-
-/*
- * Set the budget of stook_cached_bytes(), for all caches.
- *
- * It starts with 256 MiB, or STOOK_CACHED_MAX of the environment (a number, with k, M or G).  Beyond it
+ * The budget starts with 256 MiB, or STOOK_CACHED_MAX of the environment (a number, with k, M or G).  Beyond it
  * barns refuse full sheaves, whose objects return to their slabs.  If barns hold more
  * than the new budget, the call flushes barns until they do not.  0: barns hold nothing.  STOOK_UNLIMITED:
  * only the barns' own limits hold.

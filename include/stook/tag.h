@@ -36,7 +36,7 @@ STOOK_C_BEGIN
  * Switch tags of a cache on (1) or off (0).
  *
  * NULL: of all caches, also later ones and malloc's.  Slabs that were made before have no room for tags:
- * their objects stay untagged (stook_tags_share()).  While tags are off neither allocations nor frees are
+ * their objects stay untagged; the profile says how many bytes are covered.  While tags are off neither allocations nor frees are
  * counted.  An object that is freed meanwhile counts as live at its site until its place is used again
  * while tags are on, or until its slab is returned.  Safe beside any other call.
  *
@@ -47,18 +47,6 @@ STOOK_C_BEGIN
  * cost:    none while off; on: docs/profile.md; calls that are inlined become calls
  */
 STOOK_API int stook_tags_enable(struct stook_cache *cache, int on);
-
-/*
- * Bytes of slabs: of all slabs, and of those with room for tags.
- *
- * The slabs are those of a cache, or of all caches (NULL).
- *
- * errors:  EDEADLK  called by a handler that interrupted the library
- * context: not in a signal handler
- * locks:   all but slots, in turn
- */
-STOOK_API int stook_tags_share(struct stook_cache *cache, uint64_t *tagged, uint64_t *total)
-    STOOK_NONNULL(2, 3);
 
 /*
  * Read the numbers of a call site.
@@ -113,7 +101,7 @@ STOOK_API unsigned stook_tag_of(const void *object);
  *
  * errors:  as write(2)
  * context: any; in a handler that interrupted the library the sums of all caches are null
- * locks:   in a handler none; else as stook_tags_share()
+ * locks:   in a handler none; else all but slots, in turn
  */
 STOOK_API int stook_profile_write(int fd);
 

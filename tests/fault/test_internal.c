@@ -9,6 +9,7 @@
  * The linker puts the functions below before the library's (wrap:), which refuse what they are asked for.  The
  * scenario runs plainly, with debug flags, hardened, with the guard, and with counts of call sites.
  */
+#include "debug/report.h"
 #include "cache/cache_list.h"
 #include "debug/depot.h"
 #include "large/arena_span.h"
@@ -352,7 +353,7 @@ static void run_length(unsigned length, unsigned step)
         most = fault_calls;
     }
     MUST(!addresses || count_mappings() <= mappings + MAPPINGS);
-    MUST(stook_reports() == 0);
+    MUST(debug_reports() == 0);
     printf("%u in a row: %u of %u calls failed\n", length, hits, most);
     MUST(most > 100); /* the scenario needs memory that often at least */
 }

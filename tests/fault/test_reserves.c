@@ -116,7 +116,7 @@ static void use_capacities(struct stook_cache *cache)
             stook_free(cache, objects[--n]);
         assert_int_equal(stook_cache_set_capacity(cache, capacities[i]), 0);
         if (capacities[i])
-            assert_int_equal(stook_cache_capacity(cache), capacities[i]);
+            assert_int_equal(cache_capacity(cache), capacities[i]);
         check(cache, NULL, NULL);
     }
 }

@@ -128,7 +128,7 @@ static void check_sums(void)
     for (int c = 0; c < CACHES; c++)
         for (int i = 0; i < SHELF; i++) {
             struct stook_group owner = shelf[c][i] ? stook_group_of(shelf[c][i]) : STOOK_NO_GROUP;
-            for (; owner.id; owner = stook_group_parent(owner))
+            for (; owner.id; owner = group_parent_of(owner))
                 for (int g = 0; g < GROUPS; g++)
                     sums[g] += owner.id == group[g].id ? cache[c]->account.charge : 0;
         }

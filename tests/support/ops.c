@@ -98,10 +98,10 @@ static void ops_capacity_step(unsigned cache)
     if (capacity > STOOK_SHEAF_CAPACITY_MAX) {
         OPS_CHECK(result == -1 && errno == E2BIG);
     } else if (made->loose) {
-        OPS_CHECK(result == -1 && errno == ENOTSUP && stook_cache_capacity(made->cache) == 0);
+        OPS_CHECK(result == -1 && errno == ENOTSUP && cache_capacity(made->cache) == 0);
     } else {
         OPS_CHECK(result == 0);
-        OPS_CHECK(stook_cache_capacity(made->cache) > 0);
+        OPS_CHECK(cache_capacity(made->cache) > 0);
         ops.counts->capacities++;
     }
 }

@@ -10,7 +10,8 @@
 
 #define WITH_INLINE static inline __attribute__((always_inline, unused))
 
-WITH_INLINE void *alloc_with_site(struct stook_cache *cache, unsigned flags, struct stook_site *site)
+WITH_INLINE void *alloc_with_site(struct stook_cache *cache, unsigned flags,
+                                  struct stook_site *site)
 {
     struct stook_alloc_args args = {.size = sizeof(args), .site = site};
 

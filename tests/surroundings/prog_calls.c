@@ -201,7 +201,6 @@ static void row_cache(void)
     struct stook_group before = stook_group_enter(payer);
     stook_group_leave(before);
     (void)stook_group_destroy(payer);
-    (void)stook_cached_bytes();
     (void)stook_cached_bytes_set_max(1 << 20);
     (void)stook_cached_bytes_set_max(SIZE_MAX);
     stook_cache_destroy(one);
@@ -257,14 +256,11 @@ static void row_stat(void)
 {
     struct stook_stat stat = {.size = sizeof(stat)};
     struct stook_cache_usage usage = {.size = sizeof(usage)};
-    char text[4096];
 
     (void)stook_cache_usage(cache, &usage);
     (void)stook_cache_stat_enable(cache, 1);
     stook_free(cache, stook_alloc(cache, 0));
     (void)stook_cache_stat(cache, &stat);
-    for (unsigned i = 0; stook_cache_show_name(i); i++)
-        (void)stook_cache_show(cache, stook_cache_show_name(i), text, sizeof(text));
     (void)stook_cache_stat_enable(cache, 0);
 }
 
@@ -277,7 +273,6 @@ static void row_report(void)
 
 static void row_tags(void)
 {
-    uint64_t tagged, total;
     struct stook_tag_stat stat = {.size = sizeof(stat)};
 
     (void)stook_tags_enable(NULL, 1);
@@ -289,7 +284,6 @@ static void row_tags(void)
         for (unsigned tag = stook_tag_next(0); tag; tag = stook_tag_next(tag))
             (void)stook_tag_stat(tag, &stat);
     }
-    (void)stook_tags_share(NULL, &tagged, &total);
     (void)stook_tags_enable(NULL, 0);
 }
 
@@ -317,7 +311,6 @@ static void row_mode(void)
 {
     (void)stook_mode(NULL);
     (void)stook_version();
-    (void)stook_reports();
     (void)stook_cache_debug_set(cache, STOOK_CACHE_DEBUG_TRACE, 0);
     (void)stook_object_track(
         &null_fd, STOOK_TRACK_ALLOC,

@@ -27,8 +27,6 @@ static void refuses(bool yes)
 /* Within the library's start, as a function of libc's would be that allocates. */
 void __wrap_topology_init(void)
 {
-    uint64_t tagged, total;
-
     __real_topology_init();
     refuses(!init_once());
     refuses(!stook_cache_create("early", 64, NULL) && errno == ENOMEM);
@@ -38,7 +36,6 @@ void __wrap_topology_init(void)
     refuses(!stook_cache_by_name("early"));
     refuses(stook_cache_validate(NULL) == -1 && errno == EDEADLK);
     refuses(stook_tags_enable(NULL, 1) == -1 && errno == ENOMEM);
-    refuses(stook_tags_share(NULL, &tagged, &total) == -1 && errno == EDEADLK);
     refuses(stook_topology_update(NULL) == -1 && errno == EDEADLK);
     refuses(stook_topology_set("no machine") == -1 && errno == EBUSY);
     refuses(stook_trace_start("/dev/null", STOOK_TRACE_LIMIT) == -1 && errno == ENOMEM);

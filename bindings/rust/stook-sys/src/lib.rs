@@ -131,7 +131,7 @@ impl stook_alloc_args {
     };
 }
 
-/// The numbers of a group; the caller sets `size`.
+/// The numbers of a group, without what follows them in C; the caller sets `size`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct stook_group_stat {
@@ -146,6 +146,36 @@ pub struct stook_group_stat {
     pub reclaims: u64,
     pub soft_events: u64,
     pub children: u64,
+}
+
+/// The first counters of a cache; the caller sets `size`, and the library writes that many bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct stook_stat {
+    pub size: usize,
+    pub cached_bytes: u64,
+    pub cached_bytes_max: u64,
+    pub alloc_fastpath: u64,
+    pub free_fastpath: u64,
+    pub alloc_cpu_sheaf: u64,
+    pub free_cpu_sheaf: u64,
+    pub alloc_slowpath: u64,
+    pub free_slowpath: u64,
+}
+
+/// What a cache holds; the caller sets `size`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct stook_cache_usage {
+    pub size: usize,
+    pub in_use: u64,
+    pub cached: u64,
+    pub free: u64,
+    pub slabs: u64,
+    pub bytes: u64,
+    pub bytes_peak: u64,
+    pub meta: u64,
+    pub capacity: u64,
 }
 
 /// The head of a cache, which the inlined fast path reads (`struct stook_cache_head`).
@@ -236,8 +266,6 @@ extern "C" {
         arg: *mut c_void,
     ) -> c_int;
     pub fn stook_cache_set_capacity(cache: *mut stook_cache, capacity: c_uint) -> c_int;
-    pub fn stook_cache_capacity(cache: *const stook_cache) -> c_uint;
-    pub fn stook_cached_bytes() -> usize;
     pub fn stook_cached_bytes_set_max(bytes: usize) -> c_int;
 
     // the library
@@ -247,12 +275,8 @@ extern "C" {
 
     // stook/stat.h
     pub fn stook_cache_stat_enable(cache: *mut stook_cache, on: c_int) -> c_int;
-    pub fn stook_cache_show(
-        cache: *mut stook_cache,
-        name: *const c_char,
-        text: *mut c_char,
-        length: usize,
-    ) -> isize;
+    pub fn stook_cache_stat(cache: *mut stook_cache, stat: *mut stook_stat) -> c_int;
+    pub fn stook_cache_usage(cache: *mut stook_cache, usage: *mut stook_cache_usage) -> c_int;
 
     // stook/tag.h
     #[cfg(feature = "watch")]
@@ -298,7 +322,6 @@ extern "C" {
     ) -> stook_group;
     pub fn stook_group_destroy(group: stook_group) -> c_int;
     pub fn stook_group_enter(group: stook_group) -> stook_group;
-    pub fn stook_group_leave(previous: stook_group);
     pub fn stook_group_current() -> stook_group;
     pub fn stook_group_of(object: *const c_void) -> stook_group;
     pub fn stook_group_set_limit(group: stook_group, limit: usize) -> c_int;

@@ -247,12 +247,12 @@ pub unsafe fn stook_cache_set_capacity(cache: *mut stook_cache, capacity: c_uint
     0
 }
 
-pub unsafe fn stook_cache_capacity(cache: *const stook_cache) -> c_uint {
+pub unsafe fn stook_cache_usage(
+    cache: *mut stook_cache,
+    usage: *mut stook_cache_usage,
+) -> c_int {
     let _all = all();
-    made(cache).capacity
-}
-
-pub unsafe fn stook_cached_bytes() -> usize {
+    (*usage).capacity = made(cache).capacity.into();
     0
 }
 
@@ -336,10 +336,6 @@ pub unsafe fn stook_group_destroy(group: stook_group) -> c_int {
 
 pub unsafe fn stook_group_enter(group: stook_group) -> stook_group {
     stook_group { id: GROUP.replace(group.id) }
-}
-
-pub unsafe fn stook_group_leave(previous: stook_group) {
-    GROUP.set(previous.id);
 }
 
 pub unsafe fn stook_group_of(object: *const c_void) -> stook_group {

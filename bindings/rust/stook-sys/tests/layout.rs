@@ -17,8 +17,15 @@ macro_rules! layout {
         let c = concat!("struct ", stringify!($type));
         $lines.push((format!("sizeof({c})"), size_of::<sys::$type>() as u64));
         $lines.push((format!("_Alignof({c})"), align_of::<sys::$type>() as u64));
+        prefix!($lines, $type: $($field)*);
+    };
+}
+
+/// The same of a structure that has more members in C.
+macro_rules! prefix {
+    ($lines:ident, $type:ident: $($field:ident)*) => {
         $($lines.push((
-            format!("offsetof({c}, {})", stringify!($field)),
+            format!("offsetof(struct {}, {})", stringify!($type), stringify!($field)),
             std::mem::offset_of!(sys::$type, $field) as u64,
         ));)*
     };
@@ -45,8 +52,11 @@ fn expected() -> Vec<(String, u64)> {
     layout!(lines, stook_alloc_args: size site from group fail node reserved);
     layout!(lines, stook_group: id);
     layout!(lines, stook_cache_head: slots reserved rseq_offset);
-    layout!(lines, stook_group_stat: size usage own stocked peak limit soft_limit refused reclaims
+    prefix!(lines, stook_group_stat: size usage own stocked peak limit soft_limit refused reclaims
         soft_events children);
+    prefix!(lines, stook_stat: size cached_bytes cached_bytes_max alloc_fastpath free_fastpath alloc_cpu_sheaf
+        free_cpu_sheaf alloc_slowpath free_slowpath);
+    layout!(lines, stook_cache_usage: size in_use cached free slabs bytes bytes_peak meta capacity);
     lines
 }
 

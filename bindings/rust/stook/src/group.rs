@@ -157,7 +157,7 @@ pub struct Entered<'a> {
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         // SAFETY: the call is for the thread that entered.
-        unsafe { sys::stook_group_leave(self.previous) }
+        unsafe { sys::stook_group_enter(self.previous) };
     }
 }
 
