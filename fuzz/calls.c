@@ -12,12 +12,9 @@
 #include <stook/group.h>
 #include <stook/kmalloc.h>
 #include <stook/kmem.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
-#include <stook/reclaim.h>
-#include <stook/sheaf.h>
 #include <stook/stat.h>
-#include <stook/tag.h>
 #include <stook/topology.h>
 
 #include <fcntl.h>

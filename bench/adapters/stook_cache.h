@@ -4,11 +4,10 @@
  * inlined fast path.
  */
 #include <stook/group.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
 #ifdef STOOK_CACHE_INLINE
 #include <stook/inline.h>
 #endif

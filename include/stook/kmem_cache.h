@@ -5,7 +5,7 @@
 
 #include <stook/kmem_gfp.h>
 #include <stook/kmem_private.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #ifndef STOOK_KMEM_PRIVATE_H
 #define STOOK_KMEM_PRIVATE_H
 
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #include <stddef.h>
@@ -58,7 +58,7 @@ STOOK_API void *stook_kmem_realloc(const void *object, size_t size, size_t align
 STOOK_API void stook_kmem_panic(const char *name, int error) __attribute__((noreturn));
 
 /*
- * A bag of at most `limit` pointers: the reserve of a mempool, which is a stook_pool (stook/pool.h) whose objects the
+ * A bag of at most `limit` pointers: the reserve of a mempool, which is a stook_pool (stook/reserve.h) whose objects the
  * caller makes: of the calls there only stook_pool_available() may be made.  Any number of threads may use it, signal handlers and
  * forked children too: it has no lock.
  *

@@ -11,9 +11,9 @@
  * per-node layers follow Linux's sheaves and barns (mm/slub.c) and Bonwick's magazines and depot
  * ("Magazines and Vmem", USENIX 2001).
  *
- * Other headers, by subject: inline.h (the fast path inlined), kmalloc.h (any size), sheaf.h and pool.h
- * (reserves), reclaim.h, rcu.h (deferred frees), group.h (limits and accounting).  Also tag.h (call
- * sites), stat.h (counters), debug.h (reports of corruption), trace.h, topology.h.  kmem.h, an extra, has the kernel's names.
+ * Other headers, by subject: inline.h (the fast path inlined), kmalloc.h (any size), reserve.h (reserves, reclaim), rcu.h
+ * (deferred frees), group.h (limits and accounting), stat.h (counters, call sites), debug.h (corruption, traces), topology.h.
+ * kmem.h, an extra, has the kernel's names.
  *
  * Conventions of all headers:
  *  - Sizes are bytes.
@@ -28,8 +28,8 @@
  *  - Any thread may make any call.
  *  - A signal handler that interrupts a call of this library must return: longjmp() out of it leaves a
  *    slot of the CPU closed.
- *  - An allocation sleeps until memory is freed in three cases only: from a pool with STOOK_WAIT (pool.h), with
- *    STOOK_NOFAIL (kmalloc.h), and where a reclaim callback of the program sleeps (reclaim.h).  Otherwise calls may wait
+ *  - An allocation sleeps until memory is freed in three cases only: from a pool with STOOK_WAIT (reserve.h), with
+ *    STOOK_NOFAIL (kmalloc.h), and where a reclaim callback of the program sleeps (reserve.h).  Otherwise calls may wait
  *    for a lock of the library while another thread holds it; with STOOK_SIGNAL_SAFE they do not.
  *  - The library has no thread, and needs no idle call or timer of an event loop.
  *  - A thread needs no call when it starts or ends.  Free objects that it leaves in sheaves are the CPU's, and serve the next
@@ -268,7 +268,7 @@ STOOK_API struct stook_cache *stook_cache_create(
  * fork, and those whose signal handler freed objects of it.  Then it gives back the sheaves and slabs.  NULL is
  * accepted.  While objects are in use it fails, the cache stays usable, and a line on standard error says how many there
  * are; for a cache with debug flags, reports say which.  The caller guarantees that no other thread is in a call on this cache.
- * Sheaves that threads used are flushed, whether the threads go on or have ended; prefilled ones (sheaf.h) are
+ * Sheaves that threads used are flushed, whether the threads go on or have ended; prefilled ones (reserve.h) are
  * returned before.  In a forked child, objects that another thread was just moving in the parent count as in use.  A cache that is
  * destroyed must not be used; a second call of this function is a no-op as long as its descriptor serves no other cache.
  *
@@ -352,7 +352,7 @@ STOOK_API void *stook_alloc(struct stook_cache *cache, unsigned flags)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /*
- * A call site, for profiles by call site (stook/tag.h).
+ * A call site, for profiles by call site (stook/stat.h).
  *
  * By default the library knows a call by the address that it returns to, which `stook profile` turns into a
  * file and a line with the program's debugging information.  A program that defines STOOK_SITES before it

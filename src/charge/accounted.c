@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The public calls of stook/group.h and stook/tag.h that have to do with objects. */
+/* The public calls of stook/group.h and stook/stat.h that have to do with objects. */
 #include "charge/group.h"
 #include "site/tag.h"
 #include "base/context.h"

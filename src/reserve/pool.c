@@ -20,7 +20,7 @@
 #include "sheaf/slot.h"
 #include "slab/slab.h"
 
-#include <stook/pool.h>
+#include <stook/reserve.h>
 
 #include <errno.h>
 #include <string.h>

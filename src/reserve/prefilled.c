@@ -20,7 +20,7 @@
 #include "slab/slab.h"
 #include "slab/stat.h"
 
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 
 #include <errno.h>
 #include <string.h>

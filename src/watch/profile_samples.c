@@ -12,7 +12,7 @@
 #include "sample/sites.h"
 #include "watch/stats.h"
 
-#include <stook/tag.h>
+#include <stook/stat.h>
 
 #include <stdio.h>
 #include <string.h>

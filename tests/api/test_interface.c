@@ -8,12 +8,10 @@
 #include <stook/inline.h>
 #include <stook/kmalloc.h>
 #include <stook/kmem_private.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
-#include <stook/sheaf.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
 
 #include <pthread.h>
 #include <stdatomic.h>

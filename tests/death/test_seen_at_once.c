@@ -16,7 +16,7 @@
 #include <stook/debug.h>
 #include <stook/inline.h>
 #include <stook/kmem.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
 
 enum { SMALL = 48, BIG = 1024, BULK = 40, MANY = 600 };

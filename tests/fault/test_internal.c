@@ -27,8 +27,7 @@
 #include <stook/debug.h>
 #include <stook/group.h>
 #include <stook/kmalloc.h>
-#include <stook/pool.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #include <dirent.h>

@@ -16,9 +16,7 @@
 #include "support/test.h"
 #include "support/with.h"
 
-#include <stook/pool.h>
-#include <stook/reclaim.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #if FAULTS_POSSIBLE

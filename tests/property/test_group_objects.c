@@ -19,7 +19,7 @@
 #include "support/with.h"
 
 #include <stook/group.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #include <signal.h>

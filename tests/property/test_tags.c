@@ -20,9 +20,9 @@
 #include "support/tagged.h"
 #include "support/with.h"
 
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
+#include <stook/stat.h>
 
 #include <pthread.h>
 #include <signal.h>

@@ -17,9 +17,8 @@
 #include "support/scale.h"
 #include "support/test.h"
 
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
-#include <stook/sheaf.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
 

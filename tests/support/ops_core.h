@@ -10,9 +10,8 @@
 #include "cache/alloc.h"
 
 #include <stook/group.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
-#include <stook/sheaf.h>
 #include <stook/stat.h>
 
 #define stook_rcu_barrier() ((void)0)

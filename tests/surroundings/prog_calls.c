@@ -14,14 +14,10 @@
 #include <stook/group.h>
 #include <stook/kmalloc.h>
 #include <stook/kmem_private.h>
-#include <stook/pool.h>
-#include <stook/reclaim.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
 #include <stook/topology.h>
-#include <stook/trace.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 

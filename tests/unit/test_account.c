@@ -19,12 +19,10 @@
 #include <stook/group.h>
 #include <stook/inline.h>
 #include <stook/kmalloc.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
-#include <stook/sheaf.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
 
 enum { N = 100, MANY = 3000 };
 

@@ -14,7 +14,7 @@
 #include <stook/group.h>
 #include <stook/inline.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
+#include <stook/stat.h>
 
 enum { MANY = 700 }; /* some slabs and sheaves of the largest */
 

@@ -18,7 +18,7 @@
 #include "support/random.h"
 #include "support/test.h"
 
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
 

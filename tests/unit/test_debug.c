@@ -15,9 +15,8 @@
 #include <stook/debug.h>
 #include <stook/kmalloc.h>
 #include <stook/kmem.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
-#include <stook/sheaf.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
 

@@ -8,9 +8,9 @@
 #include <stook/group.h>
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
+#include <stook/stat.h>
 #include <stook/topology.h>
-#include <stook/trace.h>
+#include <stook/debug.h>
 
 #include <pthread.h>
 void __real_topology_init(void);

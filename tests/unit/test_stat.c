@@ -20,7 +20,7 @@
 #include "support/test.h"
 
 #include <stook/inline.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 #include <stook/topology.h>
 

@@ -278,11 +278,11 @@ extern "C" {
     pub fn stook_cache_stat(cache: *mut stook_cache, stat: *mut stook_stat) -> c_int;
     pub fn stook_cache_usage(cache: *mut stook_cache, usage: *mut stook_cache_usage) -> c_int;
 
-    // stook/tag.h
+    // stook/stat.h
     #[cfg(feature = "watch")]
     pub fn stook_profile_write(fd: c_int) -> c_int;
 
-    // stook/sheaf.h
+    // stook/reserve.h
     pub fn stook_sheaf_prefill(
         cache: *mut stook_cache,
         flags: c_uint,
@@ -302,7 +302,7 @@ extern "C" {
     ) -> *mut c_void;
     pub fn stook_sheaf_return(cache: *mut stook_cache, sheaf: *mut stook_sheaf);
 
-    // stook/pool.h
+    // stook/reserve.h
     pub fn stook_pool_create(cache: *mut stook_cache, min_objects: c_uint) -> *mut stook_pool;
     pub fn stook_pool_destroy(pool: *mut stook_pool) -> c_int;
     pub fn stook_pool_alloc(pool: *mut stook_pool, flags: c_uint) -> *mut c_void;
@@ -310,7 +310,7 @@ extern "C" {
     pub fn stook_pool_resize(pool: *mut stook_pool, min_objects: c_uint) -> c_int;
     pub fn stook_pool_available(pool: *const stook_pool) -> c_uint;
 
-    // stook/reclaim.h
+    // stook/reserve.h
     pub fn stook_reclaim_register(call: stook_reclaim_fn, arg: *mut c_void) -> c_int;
     pub fn stook_reclaim_unregister(call: stook_reclaim_fn, arg: *mut c_void) -> c_int;
 
