@@ -36,7 +36,7 @@ STOOK_C_BEGIN
  * stook_kmalloc_array() allocates n * size bytes.  A product that overflows fails with ENOMEM, also with
  * STOOK_NOFAIL: stook_array_bytes() is SIZE_MAX then, which no call has.
  *
- * stook_kmalloc_with() allocates with arguments, as stook_alloc_with() does, but for group and fail (EINVAL).  With
+ * stook_kmalloc_with() allocates with arguments, as stook_alloc_with() does.  A group, or fail, is refused (EINVAL).  With
  * STOOK_THISNODE and STOOK_NOFAIL it may fail for want of memory of that node.
  *
  * returns: the memory; STOOK_KMALLOC_NONE for 0 bytes; or NULL

@@ -11,8 +11,8 @@
  * per-node layers follow Linux's sheaves and barns (mm/slub.c) and Bonwick's magazines and depot
  * ("Magazines and Vmem", USENIX 2001).
  *
- * Other headers, by subject: inline.h (the fast path inlined), kmalloc.h (any size), reserve.h (reserves, reclaim), rcu.h
- * (deferred frees), group.h (limits and accounting), stat.h (counters, call sites), debug.h (corruption, traces), topology.h.
+ * Other headers, by subject: inline.h (the fast path inlined), kmalloc.h (any size), reserve.h (reserves, reclaim).  Then
+ * rcu.h (deferred frees), group.h (limits, accounting), stat.h (counters, call sites), debug.h (corruption, traces), topology.h.
  * kmem.h, an extra, has the kernel's names.
  *
  * Conventions of all headers:
@@ -270,10 +270,10 @@ STOOK_API struct stook_cache *stook_cache_create(
  * are; for a cache with debug flags, reports say which.  The caller guarantees that no other thread is in a call on this cache.
  * Sheaves that threads used are flushed, whether the threads go on or have ended; prefilled ones (reserve.h) are
  * returned before.  In a forked child, objects that another thread was just moving in the parent count as in use.  A cache that is
- * destroyed must not be used; a second call of this function is a no-op as long as its descriptor serves no other cache.
+ * destroyed must not be used; a second call of this function is refused as long as its descriptor serves no other cache.
  *
  * errors:  EBUSY    objects of the cache are in use, or prefilled sheaves were not returned
- *          EINVAL   a cache with debug flags was destroyed before, which is reported
+ *          EINVAL   the cache was destroyed before, which is reported of a cache with debug flags
  * context: not in a signal handler
  * locks:   all, in turn
  * cost:    one membarrier a used CPU
@@ -370,7 +370,7 @@ struct stook_site {
 struct stook_group; /* stook/group.h */
 
 /*
- * What an allocation may say besides its flags.  `size` is sizeof(struct stook_alloc_args); every other member may be 0.
+ * Arguments of an allocation, besides its flags.  `size` is sizeof(struct stook_alloc_args); every other member may be 0.
  */
 struct stook_alloc_args {
     size_t size;

@@ -12,8 +12,8 @@
 
 #include <errno.h>
 
-const struct stook_alloc_args *alloc_args(const struct stook_alloc_args *args,
-                                          struct stook_alloc_args *copy)
+const struct stook_alloc_args *alloc_with_args(const struct stook_alloc_args *args,
+                                               struct stook_alloc_args *copy)
 {
     if (__builtin_expect(args->size != sizeof(*args), 0)) {
         if (!grow_read(copy, sizeof(*copy), args)) {
@@ -29,7 +29,7 @@ const struct stook_alloc_args *alloc_args(const struct stook_alloc_args *args,
 }
 
 /* The number of the group that pays; false with errno EINVAL: it was destroyed. */
-static bool alloc_args_group(const struct stook_alloc_args *args, uint32_t *number)
+static bool alloc_with_group(const struct stook_alloc_args *args, uint32_t *number)
 {
     *number = ACCOUNT_CURRENT;
     if (!args->group)
@@ -51,11 +51,11 @@ static __attribute__((noinline)) void *alloc_with_rest(struct stook_cache *cache
     uint32_t group;
     uint64_t where;
 
-    args = alloc_args(args, &copy);
+    args = alloc_with_args(args, &copy);
     if (!args)
         return NULL;
-    where = alloc_args_where(args, to);
-    if (alloc_args_group(args, &group))
+    where = alloc_with_where(args, to);
+    if (alloc_with_group(args, &group))
         object = flags & STOOK_NODE
                      ? alloc_on_node(cache, flags & ~STOOK_NODE, args->node, where, group)
                      : accounted_alloc(cache, flags, where, group);
@@ -81,8 +81,8 @@ int stook_alloc_bulk_with(struct stook_cache *cache, unsigned flags, size_t n, v
     struct stook_alloc_args copy;
     uint32_t group;
 
-    args = alloc_args(args, &copy);
-    if (!args || !alloc_args_group(args, &group))
+    args = alloc_with_args(args, &copy);
+    if (!args || !alloc_with_group(args, &group))
         return -1;
     if (args->fail) {
         errno = EINVAL;
@@ -91,7 +91,7 @@ int stook_alloc_bulk_with(struct stook_cache *cache, unsigned flags, size_t n, v
     if (!cache_hooks(cache))
         return stook_alloc_bulk(cache, flags, n, objects);
     return accounted_alloc_bulk(cache, flags, n, objects,
-                                alloc_args_where(args, __builtin_return_address(0)), group) == n
+                                alloc_with_where(args, __builtin_return_address(0)), group) == n
                ? 0
                : -1;
 }

@@ -85,21 +85,6 @@ int stook_group_set_reclaim(struct stook_group handle, stook_group_reclaim_fn fn
 }
 
 /* Under the lock. */
-const char *group_name_of(struct stook_group handle)
-{
-    uint32_t number = group_number(handle);
-
-    return number ? group_at(number)->name : NULL;
-}
-
-struct stook_group group_parent_of(struct stook_group handle)
-{
-    uint32_t number = group_number(handle);
-
-    return (struct stook_group){
-        number ? atomic_load_explicit(&group_at(number)->lineage[1], memory_order_relaxed) : 0};
-}
-
 static void group_limit_read(struct group *group, struct stook_group_stat *stat)
 {
     uint64_t children = 0, stocked = 0;

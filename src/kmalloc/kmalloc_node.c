@@ -98,10 +98,10 @@ void *stook_kmalloc_with(size_t size, unsigned flags, const struct stook_alloc_a
     struct stook_alloc_args copy;
     uint64_t where;
 
-    args = alloc_args(args, &copy);
+    args = alloc_with_args(args, &copy);
     if (!args)
         return NULL;
-    where = alloc_args_where(args, __builtin_return_address(0));
+    where = alloc_with_where(args, __builtin_return_address(0));
     if (!args->group && !args->fail && !(flags & STOOK_NODE) && !(flags & STOOK_THISNODE))
         return stook_kmalloc_from(size, flags, where);
     if (!args->group && !args->fail && (flags & STOOK_NODE))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cache_stat.c - the public calls of stook/stat.h: what a cache counts, and what it holds.
+ * cache_stat.c - the public calls of stook/stat.h for a cache's counters, and for its objects and bytes.
  */
 #include "base/context.h"
 #include "base/grow.h"

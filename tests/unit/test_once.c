@@ -46,7 +46,7 @@ TEST(test_start_comes_back)
 {
     struct stook_cache *cache = stook_cache_create("late", 64, NULL);
 
-    assert_int_equal(asked, 13);
+    assert_int_equal(asked, 12);
     assert_int_equal(refused, asked);
     assert_non_null(cache);
     assert_int_equal(stook_cache_destroy(cache), 0);
