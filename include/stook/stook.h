@@ -357,7 +357,7 @@ STOOK_API void *stook_alloc(struct stook_cache *cache, unsigned flags)
  * By default the library knows a call by the address that it returns to, which `stook profile` turns into a
  * file and a line with the program's debugging information.  A program that defines STOOK_SITES before it
  * includes a header of this library states file, function and line itself: stook_alloc(), stook_alloc_bulk(),
- * stook_alloc_inline() and stook_kmalloc() are macros then, which pass a static site (80 bytes) to the call of
+ * stook_alloc_inline() and stook_kmalloc() are macros then, which pass a static site (72 bytes) to the call of
  * the same name with _with.  Such a call must not be in a C99 inline function with external linkage, which may
  * not define a static variable.
  */
