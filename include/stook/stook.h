@@ -385,7 +385,7 @@ struct stook_alloc_args {
     const struct stook_group *group;
     /* Called where there is no object; the call returns what it returns.  It may end the process, or throw a C++ exception
      * through the call, which holds nothing by then: a caller that cannot go on without the object has nothing to do behind
-     * the call.  Not called for args that are refused. */
+     * the call.  Not called where `size`, or a member that is not known, is refused. */
     void *(*fail)(struct stook_cache *cache, unsigned flags);
     int node;          /* with STOOK_NODE; -1: any */
     unsigned reserved; /* 0 */
