@@ -411,7 +411,7 @@ struct stook_alloc_args {
  * context: as stook_alloc()
  * locks:   as stook_alloc(), none while args->fail() runs.  Of another node the barn, then node and arena.  With a group
  *          groups, once in STOOK_GROUP_STOCK_MAX / 2 bytes and for each object close to a limit
- * cost:    stook_alloc()'s and a load; past the CPU's sheaf 2 ns more.  Of another node a lock and its cache misses each
+ * cost:    stook_alloc()'s and a load.  Of another node a lock and its cache misses each
  *          time: a caller that needs many objects allocates them on a thread of that node
  */
 STOOK_API void *stook_alloc_with(struct stook_cache *cache, unsigned flags,

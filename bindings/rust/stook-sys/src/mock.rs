@@ -247,10 +247,7 @@ pub unsafe fn stook_cache_set_capacity(cache: *mut stook_cache, capacity: c_uint
     0
 }
 
-pub unsafe fn stook_cache_usage(
-    cache: *mut stook_cache,
-    usage: *mut stook_cache_usage,
-) -> c_int {
+pub unsafe fn stook_cache_usage(cache: *mut stook_cache, usage: *mut stook_cache_usage) -> c_int {
     let _all = all();
     (*usage).capacity = made(cache).capacity.into();
     0

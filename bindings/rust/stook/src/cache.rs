@@ -216,8 +216,10 @@ impl<T, H: Return<T>> Cache<T, H> {
 
     /// How many objects a new sheaf of a CPU holds.
     pub fn capacity(&self) -> u32 {
-        let mut usage =
-            sys::stook_cache_usage { size: size_of::<sys::stook_cache_usage>(), ..Default::default() };
+        let mut usage = sys::stook_cache_usage {
+            size: size_of::<sys::stook_cache_usage>(),
+            ..Default::default()
+        };
 
         if let Ok(cache) = self.raw.handle() {
             // SAFETY: the cache lives. Where the call fails, there is no capacity.
