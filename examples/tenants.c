@@ -10,7 +10,7 @@
 
 #include <stook/group.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
+#include <stook/stat.h>
 
 #include <errno.h>
 #include <pthread.h>

@@ -74,7 +74,7 @@ check_archive() { # ARCHIVE REGEX: also allowed
 }
 
 # What tests alone use, beside the file that has it; what assembly names.  No name is added without need.
-for_tests='callbacks|deepbind_.*|depot_put|fail_read|gone_kept|guard_begin|heap_run_of|os_page_known|prefilled_of'
+for_tests='callbacks|debug_reports|deepbind_.*|depot_put|fail_read|gone_kept|guard_begin|heap_run_of|os_page_known|prefilled_of'
 for_tests+='|quarantine_(bytes|held)|runs_guards(_most)?|sample_.*|setting_initial_number|settings_read|slot_lost'
 for_tests+='|topology_(root|text_.*)|view_(names|variables)'
 

@@ -15,7 +15,7 @@ import re
 import sys
 import textwrap
 
-HEADERS = ("stook", "sheaf", "pool", "reclaim", "rcu", "urcu", "topology", "group", "stat", "tag", "trace", "debug",
+HEADERS = ("stook", "reserve", "rcu", "urcu", "topology", "group", "stat", "debug",
            "kmalloc")
 BY_HAND = {"stook.3"}
 LABELS = ("returns", "errors", "context", "locks", "cost")

@@ -4,11 +4,10 @@
  * inlined fast path.
  */
 #include <stook/group.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
 #ifdef STOOK_CACHE_INLINE
 #include <stook/inline.h>
 #endif
@@ -65,21 +64,15 @@ static inline adapter_t adapter_open_as(const struct case_params *params, size_t
     return cache;
 }
 
-static inline double adapter_shown(adapter_t cache, const char *name)
-{
-    char text[256] = "";
-
-    (void)stook_cache_show(cache, name, text, sizeof(text));
-    return strtod(text, NULL);
-}
-
 static inline double adapter_counted(adapter_t cache)
 {
-    double objects = adapter_shown(cache, "total_objects");
+    struct stook_cache_usage usage = {.size = sizeof(usage)};
+    uint64_t objects;
 
-    return objects > 0
-               ? (adapter_shown(cache, "slab_bytes") + adapter_shown(cache, "slab_meta")) / objects
-               : 0;
+    if (stook_cache_usage(cache, &usage) != 0)
+        return 0;
+    objects = usage.in_use + usage.cached + usage.free;
+    return objects > 0 ? (double)(usage.bytes + usage.meta) / (double)objects : 0;
 }
 
 static inline size_t adapter_alloc_bulk(adapter_t cache, void **objects, size_t n)

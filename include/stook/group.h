@@ -94,8 +94,8 @@ STOOK_API int stook_group_destroy(struct stook_group group);
 /*
  * Charge the allocations of this thread to a group.
  *
- * stook_group_enter() sets the group, STOOK_NO_GROUP for none, and returns the previous group, for
- * stook_group_leave().  A new thread is in no group.  A group that was destroyed counts as its nearest living
+ * stook_group_enter() sets the group, STOOK_NO_GROUP for none, and returns the previous group.  stook_group_leave() enters
+ * that again.  A new thread is in no group.  A group that was destroyed counts as its nearest living
  * ancestor while that is known, else as none.  A handler that enters a group leaves it before it returns.
  *
  * returns: the previous group; of stook_group_current(): the group now; STOOK_NO_GROUP for none
@@ -104,26 +104,11 @@ STOOK_API int stook_group_destroy(struct stook_group group);
  * cost:    10 ns; stook_group_current() 3 ns
  */
 STOOK_API struct stook_group stook_group_enter(struct stook_group group);
-STOOK_API void stook_group_leave(struct stook_group previous);
+STOOK_INLINE void stook_group_leave(struct stook_group previous)
+{
+    (void)stook_group_enter(previous);
+}
 STOOK_API struct stook_group stook_group_current(void);
-
-/*
- * Allocate an object charged to a given group.
- *
- * As stook_alloc(), whatever group the thread is in; STOOK_NO_GROUP: charged to none.  With a cache that is not
- * accounted, `group` is ignored.
- *
- * returns: as stook_alloc()
- * errors:  EINVAL   the group was destroyed; as stook_alloc()
- *          EDQUOT   the limit of the group or of an ancestor
- *          ENOMEM   as stook_alloc(); with STOOK_SIGNAL_SAFE also: the groups' lock was held
- * context: any with STOOK_SIGNAL_SAFE, else not in a signal handler
- * locks:   as stook_alloc(), and groups once in STOOK_GROUP_STOCK_MAX / 2 bytes and for each object close to
- *          a limit
- * cost:    stook_alloc()'s, and one more section
- */
-STOOK_API void *stook_alloc_group(struct stook_cache *cache, unsigned flags,
-                                  struct stook_group group) STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /*
  * The group that an object is charged to.
@@ -211,22 +196,12 @@ struct stook_group_stat {
     uint64_t reclaims;    /* calls of its reclaim callback */
     uint64_t soft_events; /* times that usage rose past the soft limit */
     uint64_t children;    /* living children */
+    const char *name;     /* the library's string, valid while the group lives */
+    struct stook_group parent;
+    uint32_t reserved;
 };
 STOOK_API int stook_group_stat(struct stook_group group, struct stook_group_stat *stat)
     STOOK_NONNULL(2);
-
-/*
- * The name and the parent of a group.
- *
- * The name is the library's string, valid while the group lives.
- *
- * returns: NULL and STOOK_NO_GROUP if there is none
- * errors:  EINVAL   the group was destroyed
- * context: any
- * locks:   none
- */
-STOOK_API const char *stook_group_name(struct stook_group group);
-STOOK_API struct stook_group stook_group_parent(struct stook_group group);
 
 /*
  * The living group after another one.

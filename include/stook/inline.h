@@ -32,8 +32,6 @@ struct stook_cache_head {
 /* Pins the object that holds `address`: dlclose() does not unload it.  Aborts with a report if `layout` is not this
  * library's.  Where the loader refuses, a library that has not started runs in locked mode, and one that has warns. */
 STOOK_API void stook_inline_layout_3(int layout, const void *address);
-/* The same, for programs that were compiled with layout 2: it stops them with that report. */
-STOOK_API void stook_inline_layout_2(int layout, const void *address);
 
 /* Sections have outputs and labels, which compilers know since GCC 11 and clang 11. */
 #if (defined(__x86_64__) || defined(__AARCH64EL__) || defined(__riscv)) && defined(__LP64__) &&    \
@@ -139,19 +137,18 @@ STOOK_INLINE __attribute__((always_inline)) void *stook_alloc_inline(struct stoo
     return stook_inline_take(cache, flags, &object) ? object : (stook_alloc)(cache, flags);
 }
 
-STOOK_INLINE __attribute__((always_inline)) void *stook_alloc_inline_at(struct stook_cache *cache,
-                                                                        unsigned flags,
-                                                                        struct stook_site *site)
+STOOK_INLINE __attribute__((always_inline)) void *stook_alloc_inline_with(
+    struct stook_cache *cache, unsigned flags, const struct stook_alloc_args *args)
 {
     void *object;
 
-    return stook_inline_take(cache, flags, &object) ? object : stook_alloc_at(cache, flags, site);
+    return stook_inline_take(cache, flags, &object) ? object : stook_alloc_with(cache, flags, args);
 }
 
 STOOK_C_END
 
 #ifdef STOOK_SITE
-#define stook_alloc_inline(...) stook_alloc_inline_at(__VA_ARGS__, STOOK_SITE)
+#define stook_alloc_inline(...) stook_alloc_inline_with(__VA_ARGS__, STOOK_SITE)
 #endif
 
 #endif /* STOOK_INLINE_H */

@@ -36,7 +36,7 @@ STOOK_C_BEGIN
  * stook_kmalloc_array() allocates n * size bytes.  A product that overflows fails with ENOMEM, also with
  * STOOK_NOFAIL: stook_array_bytes() is SIZE_MAX then, which no call has.
  *
- * stook_kmalloc_node() allocates a node's memory, as stook_alloc_node() does; -1 is stook_kmalloc().  With
+ * stook_kmalloc_with() allocates with arguments, as stook_alloc_with() does.  A group, or fail, is refused (EINVAL).  With
  * STOOK_THISNODE and STOOK_NOFAIL it may fail for want of memory of that node.
  *
  * returns: the memory; STOOK_KMALLOC_NONE for 0 bytes; or NULL
@@ -49,9 +49,8 @@ STOOK_C_BEGIN
  * cost:    stook_alloc()'s, and a load from a table
  */
 STOOK_API void *stook_kmalloc(size_t size, unsigned flags) STOOK_MALLOC(1);
-STOOK_API void *stook_kmalloc_node(size_t size, unsigned flags, int node) STOOK_MALLOC(1);
-STOOK_API void *stook_kmalloc_at(size_t size, unsigned flags, struct stook_site *site)
-    STOOK_MALLOC(1);
+STOOK_API void *stook_kmalloc_with(size_t size, unsigned flags, const struct stook_alloc_args *args)
+    STOOK_MALLOC(1) STOOK_NONNULL(3);
 static inline size_t stook_array_bytes(size_t n, size_t size)
 {
     size_t bytes;
@@ -104,7 +103,7 @@ STOOK_API size_t stook_kmalloc_size(size_t size);
 STOOK_C_END
 
 #ifdef STOOK_SITE
-#define stook_kmalloc(...) stook_kmalloc_at(__VA_ARGS__, STOOK_SITE)
+#define stook_kmalloc(...) stook_kmalloc_with(__VA_ARGS__, STOOK_SITE)
 #endif
 
 #endif /* STOOK_KMALLOC_H */

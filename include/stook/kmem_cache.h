@@ -5,7 +5,7 @@
 
 #include <stook/kmem_gfp.h>
 #include <stook/kmem_private.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #include <errno.h>
@@ -259,14 +259,16 @@ static inline STOOK_WARN_UNUSED void *kmem_cache_alloc_lru(struct kmem_cache *ca
 static inline STOOK_WARN_UNUSED void *kmem_cache_alloc_node(struct kmem_cache *cache, gfp_t gfp,
                                                             int node)
 {
-    unsigned flags = kmem_stook_flags(gfp) | kmem_stook_node_flags(gfp);
+    const struct stook_alloc_args args = {
+        sizeof(struct stook_alloc_args), NULL, NULL, NULL, NULL, node, 0};
+    unsigned flags = kmem_stook_flags(gfp) | kmem_stook_node_flags(gfp) | STOOK_NODE;
     struct kmem_tries tries = KMEM_TRIES;
     void *object;
 
     if (node == NUMA_NO_NODE)
         return kmem_cache_alloc(cache, gfp);
     do
-        object = stook_alloc_node(kmem_stook_cache(cache), flags, node);
+        object = stook_alloc_with(kmem_stook_cache(cache), flags, &args);
     while (!object && !(flags & STOOK_THISNODE) && kmem_stook_again(gfp, &tries));
     kmem_stook_done(&tries);
     if (!object && !(flags & STOOK_THISNODE) && errno == EINVAL) /* no such node */

@@ -7,7 +7,7 @@
 #ifndef STOOK_KMEM_PRIVATE_H
 #define STOOK_KMEM_PRIVATE_H
 
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #include <stddef.h>
@@ -39,7 +39,7 @@ STOOK_API int stook_kmem_buckets_destroy(struct stook_kmem_buckets *buckets);
 #define STOOK_KMEM_ACCOUNT 0x200u
 
 /*
- * stook_kmalloc_node() from these caches, or (NULL) from kmalloc's, with an alignment: a power of two up to 2 MiB, else
+ * stook_kmalloc_with() of a node from these caches, or (NULL) from kmalloc's, with an alignment: a power of two up to 2 MiB, else
  * EINVAL.  With STOOK_KMEM_ACCOUNT and no buckets the object is of the caches "kmalloc-cg-8" to "-8k", or pages that are
  * charged: EDQUOT at a limit; with STOOK_NOFAIL the object is then charged to no group.  The rest is as there.
  *
@@ -58,7 +58,7 @@ STOOK_API void *stook_kmem_realloc(const void *object, size_t size, size_t align
 STOOK_API void stook_kmem_panic(const char *name, int error) __attribute__((noreturn));
 
 /*
- * A bag of at most `limit` pointers: the reserve of a mempool, which is a stook_pool (stook/pool.h) whose objects the
+ * A bag of at most `limit` pointers: the reserve of a mempool, which is a stook_pool (stook/reserve.h) whose objects the
  * caller makes: of the calls there only stook_pool_available() may be made.  Any number of threads may use it, signal handlers and
  * forked children too: it has no lock.
  *

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stat.h - counters and attributes of caches, under the names of Linux's /sys/kernel/slab/NAME/ where
+ * stat.h - counters of caches, and the objects and bytes of each call site that allocates (docs/profile.md).
+ *
+ * Counters are under the names of Linux's /sys/kernel/slab/NAME/ where
  * these have a meaning here, and some of our own (docs/statistics.md).
  *
  * Counting is off until it is switched on, per cache and while threads run.  While it is off, it costs
@@ -13,9 +15,10 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 STOOK_C_BEGIN
+
+/* ---- counters ------------------------------------------------------------------------------- */
 
 /*
  * Every counter: its name, and the events or objects that it counts.  New ones are only added at the end;
@@ -99,7 +102,7 @@ STOOK_API int stook_cache_stat_enable(struct stook_cache *cache, int on) STOOK_N
  */
 struct stook_stat {
     size_t size;
-    uint64_t cached_bytes;     /* as stook_cached_bytes(), of this cache */
+    uint64_t cached_bytes;     /* what counts against the budget (stook_cached_bytes_set_max()) */
     uint64_t cached_bytes_max; /* its budget; STOOK_UNLIMITED: none of its own */
 #define STOOK_STAT_FIELD(name, what) uint64_t name;
     STOOK_STAT_EVENTS(STOOK_STAT_FIELD)
@@ -128,27 +131,110 @@ struct stook_cache_usage {
     uint64_t slabs;      /* with those that are kept empty */
     uint64_t bytes;      /* of the pages of these slabs */
     uint64_t bytes_peak; /* the most so far */
+    uint64_t meta;     /* bytes of the slabs' descriptors, and of columns outside of these pages */
+    uint64_t capacity; /* objects that a new sheaf holds; 0: the cache has no sheaves */
 };
 STOOK_API int stook_cache_usage(struct stook_cache *cache, struct stook_cache_usage *usage)
     STOOK_NONNULL(1, 2);
 
+/* ---- call sites ----------------------------------------------------------------------------- */
+
 /*
- * Write one counter or attribute of a cache as text, in Linux's form.
+ * Where the memory goes: the objects and bytes of every call site that allocates.
  *
- * The text is the sum, then each CPU's (C) or node's (N) part that is not 0, e.g. "45 C0=40 C3=5\n".  The call
- * writes at most `len` bytes with the NUL (none if len is 0).  stook_cache_show_name() has the names, from
- * number 0 on; they are static strings, which docs/statistics.md explains.
+ * A site is a call of stook_alloc() and its like, or of malloc, known by the address that it returns to;
+ * by file, function and line where the program defines STOOK_SITES (stook/stook.h).  Each
+ * gets a number, its tag, which is written beside every object that is allocated there; a thread that frees
+ * an object subtracts it from its site.  Sums are exact: objects and bytes, by CPU, without a lock.
  *
- * returns: the length of the whole text, as snprintf() does; or -1.  Of stook_cache_show_name(): NULL after
- *          the last name
- * errors:  ENOENT   there is no such name
- *          EDEADLK  an attribute, and called by a handler that interrupted the library
- * context: any for counters; attributes not in a signal handler
- * locks:   barns and nodes, in turn
+ * Tags are off until they are switched on, per cache or for all, while the program runs.
+ * `stook profile` does it for a program as it is, and reads what stook_profile_write() writes
+ * (docs/profile.md).
+ *
+ * Environment, read once at start, ignored with raised privileges:
+ *   STOOK_TAGS=1               tags for all caches from the start, those of malloc included
+ *   STOOK_PROFILE=FILE         the profile, at the process's end; %p becomes the process number, %%
+ *                              a percent sign; an existing file is replaced, a symbolic link is refused
+ *   STOOK_PROFILE_SIGNAL=USR2  besides, FILE.1, FILE.2, … at each such signal
  */
-STOOK_API ssize_t stook_cache_show(struct stook_cache *cache, const char *name, char *buf,
-                                   size_t len) STOOK_NONNULL(1, 2);
-STOOK_API const char *stook_cache_show_name(unsigned number);
+
+/* The largest tag; objects that are allocated at further sites have none. */
+#define STOOK_TAGS_MAX 65535u
+/* Bytes of a file's or function's name that are kept: a file's last ones, a function's first. */
+#define STOOK_TAG_NAME_MAX 511u
+
+/*
+ * Switch tags of a cache on (1) or off (0).
+ *
+ * NULL: of all caches, also later ones and malloc's.  Slabs that were made before have no room for tags:
+ * their objects stay untagged; the profile says how many bytes are covered.  While tags are off neither allocations nor frees are
+ * counted.  An object that is freed meanwhile counts as live at its site until its place is used again
+ * while tags are on, or until its slab is returned.  Safe beside any other call.
+ *
+ * errors:  EINVAL   `on` is neither
+ *          ENOMEM   out of memory
+ * context: not in a signal handler
+ * locks:   cache list
+ * cost:    none while off; on: docs/profile.md; calls that are inlined become calls
+ */
+STOOK_API int stook_tags_enable(struct stook_cache *cache, int on);
+
+/*
+ * Read the numbers of a call site.
+ *
+ * The caller sets stat->size to sizeof(*stat).  Each number includes all that happened before the call.  An
+ * event of another thread meanwhile may be in one number and not in the next.
+ *
+ * errors:  EINVAL   stat->size is not a sizeof
+ *          ENOENT   there is no such tag
+ * context: any
+ * locks:   none
+ * cost:    four loads a CPU
+ */
+struct stook_tag_stat {
+    size_t size;
+    /* The library's strings, valid for good.  NULL for a site that is known by its address. */
+    const char *file, *function;
+    uint64_t address; /* the instruction behind the call; 0 for a site that is known by its line */
+    uint64_t line;
+    /* Bytes are what an object takes in its slab: its stride. */
+    uint64_t live_objects, live_bytes;   /* allocated there and not freed yet */
+    uint64_t total_objects, total_bytes; /* allocated there since tags were first on */
+};
+STOOK_API int stook_tag_stat(unsigned tag, struct stook_tag_stat *stat) STOOK_NONNULL(2);
+
+/*
+ * The tag after another one.
+ *
+ * 0 gives the first.
+ *
+ * returns: the tag, or 0 after the last
+ * context: any
+ * locks:   none
+ */
+STOOK_API unsigned stook_tag_next(unsigned tag);
+
+/*
+ * The tag of a live object.
+ *
+ * returns: the tag; 0 if the object has none.  If the object was allocated while tags were off, or is not
+ *          live: 0, or the tag of the last object there
+ * context: any
+ * locks:   none
+ */
+STOOK_API unsigned stook_tag_of(const void *object);
+
+/*
+ * Write the profile as one JSON document (docs/profile.md).
+ *
+ * It has all sites, the mappings of the process, and the build IDs.  `stook profile` reads it on this machine or on
+ * another one that has the same programs.  The call needs no memory.
+ *
+ * errors:  as write(2)
+ * context: any; in a handler that interrupted the library the sums of all caches are null
+ * locks:   in a handler none; else all but slots, in turn
+ */
+STOOK_API int stook_profile_write(int fd);
 
 STOOK_C_END
 

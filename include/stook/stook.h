@@ -11,9 +11,9 @@
  * per-node layers follow Linux's sheaves and barns (mm/slub.c) and Bonwick's magazines and depot
  * ("Magazines and Vmem", USENIX 2001).
  *
- * Other headers, by subject: inline.h (the fast path inlined), kmalloc.h (any size), sheaf.h and pool.h
- * (reserves), reclaim.h, rcu.h (deferred frees), group.h (limits and accounting).  Also tag.h (call
- * sites), stat.h (counters), debug.h (reports of corruption), trace.h, topology.h.  kmem.h, an extra, has the kernel's names.
+ * Other headers, by subject: inline.h (the fast path inlined), kmalloc.h (any size), reserve.h (reserves, reclaim).  Then
+ * rcu.h (deferred frees), group.h (limits, accounting), stat.h (counters, call sites), debug.h (corruption, traces), topology.h.
+ * kmem.h, an extra, has the kernel's names.
  *
  * Conventions of all headers:
  *  - Sizes are bytes.
@@ -28,8 +28,8 @@
  *  - Any thread may make any call.
  *  - A signal handler that interrupts a call of this library must return: longjmp() out of it leaves a
  *    slot of the CPU closed.
- *  - An allocation sleeps until memory is freed in three cases only: from a pool with STOOK_WAIT (pool.h), with
- *    STOOK_NOFAIL (kmalloc.h), and where a reclaim callback of the program sleeps (reclaim.h).  Otherwise calls may wait
+ *  - An allocation sleeps until memory is freed in three cases only: from a pool with STOOK_WAIT (reserve.h), with
+ *    STOOK_NOFAIL (kmalloc.h), and where a reclaim callback of the program sleeps (reserve.h).  Otherwise calls may wait
  *    for a lock of the library while another thread holds it; with STOOK_SIGNAL_SAFE they do not.
  *  - The library has no thread, and needs no idle call or timer of an event loop.
  *  - A thread needs no call when it starts or ends.  Free objects that it leaves in sheaves are the CPU's, and serve the next
@@ -268,12 +268,12 @@ STOOK_API struct stook_cache *stook_cache_create(
  * fork, and those whose signal handler freed objects of it.  Then it gives back the sheaves and slabs.  NULL is
  * accepted.  While objects are in use it fails, the cache stays usable, and a line on standard error says how many there
  * are; for a cache with debug flags, reports say which.  The caller guarantees that no other thread is in a call on this cache.
- * Sheaves that threads used are flushed, whether the threads go on or have ended; prefilled ones (sheaf.h) are
+ * Sheaves that threads used are flushed, whether the threads go on or have ended; prefilled ones (reserve.h) are
  * returned before.  In a forked child, objects that another thread was just moving in the parent count as in use.  A cache that is
- * destroyed must not be used; a second call of this function is a no-op as long as its descriptor serves no other cache.
+ * destroyed must not be used; a second call of this function is refused as long as its descriptor serves no other cache.
  *
  * errors:  EBUSY    objects of the cache are in use, or prefilled sheaves were not returned
- *          EINVAL   a cache with debug flags was destroyed before, which is reported
+ *          EINVAL   the cache was destroyed before, which is reported of a cache with debug flags
  * context: not in a signal handler
  * locks:   all, in turn
  * cost:    one membarrier a used CPU
@@ -328,8 +328,10 @@ STOOK_API long stook_cache_validate(struct stook_cache *cache);
 #define STOOK_SIGNAL_SAFE 0x2u
 /* The object is filled with zeros.  EINVAL with a constructor. */
 #define STOOK_ZERO 0x4u
-/* With a node: fail rather than fall back to another node. */
+/* With STOOK_NODE: fail rather than fall back to another node. */
 #define STOOK_THISNODE 0x40u
+/* In a call with arguments: the memory is that of args->node. */
+#define STOOK_NODE 0x80u
 
 /*
  * Allocate one object.
@@ -350,56 +352,74 @@ STOOK_API void *stook_alloc(struct stook_cache *cache, unsigned flags)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /*
- * Allocate one object; where there is none, what a function of the caller returns.
+ * A call site, for profiles by call site (stook/stat.h).
  *
- * As stook_alloc(); where that returns NULL, the call sets errno and returns fail(cache, flags).  The function may end
- * the process, or throw a C++ exception through this call, which holds nothing by then.  A caller that cannot
- * go on without the object has nothing to do behind the call (stook/stook.hpp).
- *
- * returns: the object, or what fail() returns
- * errors:  as stook_alloc()
- * context: as stook_alloc()
- * locks:   as stook_alloc(); none while fail() runs
- * cost:    as stook_alloc()
+ * By default the library knows a call by the address that it returns to, which `stook profile` turns into a
+ * file and a line with the program's debugging information.  A program that defines STOOK_SITES before it
+ * includes a header of this library states file, function and line itself: stook_alloc(), stook_alloc_bulk(),
+ * stook_alloc_inline() and stook_kmalloc() are macros then, which pass a static site (72 bytes) to the call of
+ * the same name with _with.  Such a call must not be in a C99 inline function with external linkage, which may
+ * not define a static variable.
  */
-STOOK_API void *stook_alloc_else(struct stook_cache *cache, unsigned flags,
-                                 void *(*fail)(struct stook_cache *cache, unsigned flags))
+struct stook_site {
+    const char *file, *function;
+    unsigned line;
+    unsigned tag; /* the library's: 0 until the site is first counted */
+};
+
+struct stook_group; /* stook/group.h */
+
+/*
+ * Arguments of an allocation, besides its flags.  `size` is sizeof(struct stook_alloc_args); every other member may be 0.
+ */
+struct stook_alloc_args {
+    size_t size;
+    /* The call site.  NULL: the address `from`. */
+    struct stook_site *site;
+    /* For a wrapper, such as the allocator of another language: the address that it returns to, or any within the function
+     * that allocates.  Profiles by call site and reports of debugged caches name it.  NULL: the address that this call
+     * returns to. */
+    const void *from;
+    /* The group that is charged, STOOK_NO_GROUP for none.  NULL: the thread's.  Ignored where the memory is of no accounted
+     * cache. */
+    const struct stook_group *group;
+    /* Called where there is no object; the call returns what it returns.  It may end the process, or throw a C++ exception
+     * through the call, which holds nothing by then: a caller that cannot go on without the object has nothing to do behind
+     * the call.  Not called where `size`, or a member that is not known, is refused. */
+    void *(*fail)(struct stook_cache *cache, unsigned flags);
+    int node;          /* with STOOK_NODE; -1: any */
+    unsigned reserved; /* 0 */
+};
+
+/*
+ * Allocate one object with arguments.
+ *
+ * As stook_alloc(), with what *args says.  The arguments are not kept, and may be constant.
+ *
+ * With STOOK_NODE the object is of the memory of args->node.  Nodes have the numbers of the topology.  If the node has no
+ * memory, or none left, the object is of the nearest node that has some; with STOOK_THISNODE the call fails instead.  The
+ * object is freed as any other, by any thread, and returns to its node.
+ *
+ * stook_alloc_bulk_with() is stook_alloc_bulk() with site, from and group.  It has no node and no fail (EINVAL).
+ *
+ * returns: as stook_alloc() and stook_alloc_bulk(); else what args->fail() returns
+ * errors:  EINVAL   args->size is not a sizeof, or a member is set that this version does not know
+ *          EINVAL   there is no such node; STOOK_THISNODE without STOOK_NODE; the group was destroyed; as stook_alloc()
+ *          ENOMEM   as stook_alloc(); with STOOK_THISNODE: no memory of that node; with a group and STOOK_SIGNAL_SAFE also:
+ *                   the groups' lock was held
+ *          EDQUOT   as stook_alloc(), of the group that is charged
+ * context: as stook_alloc()
+ * locks:   as stook_alloc(), none while args->fail() runs.  Of another node the barn, then node and arena.  With a group
+ *          groups, once in STOOK_GROUP_STOCK_MAX / 2 bytes and for each object close to a limit
+ * cost:    stook_alloc()'s and a load.  Of another node a lock and its cache misses each
+ *          time: a caller that needs many objects allocates them on a thread of that node
+ */
+STOOK_API void *stook_alloc_with(struct stook_cache *cache, unsigned flags,
+                                 const struct stook_alloc_args *args)
     STOOK_NONNULL(1, 3) STOOK_WARN_UNUSED;
-
-/*
- * Allocate one object for a caller elsewhere.
- *
- * As stook_alloc(), for a wrapper whose own callers are what profiles by call site (stook/tag.h) and reports of
- * debugged caches should name, for example the allocator of another language.  `from` is the address that the
- * wrapper returns to, or any within the function that allocates; NULL is the address that this call returns to.
- *
- * returns: as stook_alloc()
- * errors:  as stook_alloc()
- * context: as stook_alloc()
- * locks:   as stook_alloc()
- * cost:    5 ns and more: it is for where the inlined fast path found no object, and tries none itself
- */
-STOOK_API void *stook_alloc_from(struct stook_cache *cache, unsigned flags, const void *from)
-    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
-
-/*
- * Allocate one object of a node's memory.
- *
- * Nodes have the numbers of the topology; -1 is stook_alloc().  If the node has no memory, or none left,
- * the object is of the nearest node that has some; with STOOK_THISNODE the call fails instead.  The object
- * is freed as any other, by any thread, and returns to its node.
- *
- * returns: the object, or NULL
- * errors:  ENOMEM   as stook_alloc(); with STOOK_THISNODE: no memory of that node
- *          EINVAL   there is no such node; as stook_alloc()
- *          EDQUOT   as stook_alloc()
- * context: any with STOOK_SIGNAL_SAFE, else not in a signal handler
- * locks:   for the thread's own node as stook_alloc(); else the barn, then node and arena
- * cost:    for the own node stook_alloc()'s and 2 ns; else a lock and its cache misses each time: a caller
- *          that needs many objects allocates them on a thread of that node
- */
-STOOK_API void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int node)
-    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+STOOK_API int stook_alloc_bulk_with(struct stook_cache *cache, unsigned flags, size_t n,
+                                    void **objects, const struct stook_alloc_args *args)
+    STOOK_NONNULL(1, 5) STOOK_WARN_UNUSED;
 
 /*
  * Free one object of a known cache.
@@ -470,34 +490,6 @@ STOOK_API void stook_free_bulk(struct stook_cache *cache, size_t n, void **objec
  * cost:    some loads
  */
 STOOK_API size_t stook_usable_size(const void *object);
-
-/*
- * A call site, for profiles by call site (stook/tag.h).
- *
- * By default the library knows a call by the address that it returns to, which `stook profile` turns into a
- * file and a line with the program's debugging information.  A program that defines STOOK_SITES before it
- * includes a header of this library states file, function and line itself: stook_alloc(), stook_alloc_bulk(),
- * stook_alloc_inline(), stook_sheaf_alloc(), stook_pool_alloc() and stook_kmalloc() are macros then, which
- * pass a static site (24 writable bytes) to the call of the same name with _at.  Such a call must not be in
- * a C99 inline function with external linkage, which may not define a static variable.  With site NULL
- * the address counts.
- *
- * returns: as the call without _at
- * errors:  as the call without _at
- * context: as the call without _at
- * locks:   as the call without _at
- * cost:    an address in a register; nothing more while profiling is off
- */
-struct stook_site {
-    const char *file, *function;
-    unsigned line;
-    unsigned tag; /* the library's: 0 until the site is first counted */
-};
-STOOK_API void *stook_alloc_at(struct stook_cache *cache, unsigned flags, struct stook_site *site)
-    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
-STOOK_API int stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags, size_t n,
-                                  void **objects, struct stook_site *site)
-    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /* ---- inspection --------------------------------------------------------------------------- */
 
@@ -617,32 +609,14 @@ STOOK_API int stook_cache_set_capacity(struct stook_cache *cache, unsigned capac
     STOOK_NONNULL(1);
 
 /*
- * Objects that a new sheaf of the cache holds.
- *
- * returns: the capacity now; 0: the cache has no sheaves
- * context: any
- * locks:   none
- */
-STOOK_API unsigned stook_cache_capacity(const struct stook_cache *cache) STOOK_NONNULL(1);
-
-/*
- * Bytes that all caches hold in barns.
+ * Set the budget of all caches: bytes that they hold in barns.
  *
  * The sum has the objects in full sheaves.  It has the bytes that each barn was granted in advance, at most
  * 64 KiB a barn.  It has the bytes that the sheaves of adaptive caches can hold beyond their first capacity.
  * The sum is never more than the budget.  It has no other sheaves of CPUs, which hold at most two capacities
  * for each CPU and cache, and no free objects in slabs.
  *
- * context: any
- * locks:   none
- * cost:    one load
- */
-STOOK_API size_t stook_cached_bytes(void);
-
-/*
- * Set the budget of stook_cached_bytes(), for all caches.
- *
- * It starts with 256 MiB, or STOOK_CACHED_MAX of the environment (a number, with k, M or G).  Beyond it
+ * The budget starts with 256 MiB, or STOOK_CACHED_MAX of the environment (a number, with k, M or G).  Beyond it
  * barns refuse full sheaves, whose objects return to their slabs.  If barns hold more
  * than the new budget, the call flushes barns until they do not.  0: barns hold nothing.  STOOK_UNLIMITED:
  * only the barns' own limits hold.
@@ -722,13 +696,16 @@ STOOK_API void stook_message_set(stook_message_fn fn, void *arg);
 STOOK_C_END
 
 #if defined(STOOK_SITES) && defined(__GNUC__)
+/* The arguments with this call's site. */
 #define STOOK_SITE                                                                                 \
     (__extension__({                                                                               \
         static struct stook_site stook_site_ = {__FILE__, __func__, __LINE__, 0};                  \
-        &stook_site_;                                                                              \
+        static const struct stook_alloc_args stook_args_ = {                                       \
+            sizeof(struct stook_alloc_args), &stook_site_, NULL, NULL, NULL, 0, 0};                \
+        &stook_args_;                                                                              \
     }))
-#define stook_alloc(...) stook_alloc_at(__VA_ARGS__, STOOK_SITE)
-#define stook_alloc_bulk(...) stook_alloc_bulk_at(__VA_ARGS__, STOOK_SITE)
+#define stook_alloc(...) stook_alloc_with(__VA_ARGS__, STOOK_SITE)
+#define stook_alloc_bulk(...) stook_alloc_bulk_with(__VA_ARGS__, STOOK_SITE)
 #endif
 
 #endif /* STOOK_STOOK_H */

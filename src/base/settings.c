@@ -8,7 +8,7 @@
 #include "base/init.h"
 #include "base/parse.h"
 
-#include <stook/trace.h>
+#include <stook/debug.h>
 
 #include <limits.h>
 #include <stdint.h>

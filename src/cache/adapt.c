@@ -320,16 +320,6 @@ int stook_cache_set_capacity(struct stook_cache *cache, unsigned capacity)
     return 0;
 }
 
-unsigned stook_cache_capacity(const struct stook_cache *cache)
-{
-    return cache_capacity(cache);
-}
-
-size_t stook_cached_bytes(void)
-{
-    return atomic_load_explicit(&budget.granted, memory_order_relaxed);
-}
-
 /* Its part of what is granted goes back.  False: the bound is kept. */
 static bool adapt_give_back(struct stook_cache *cache, void *max)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * alloc.c - stook_alloc(), its slow path, and the calls for callers that have tried the fast path.
+ * alloc.c - stook_alloc() and its slow path.
  */
 #include "cache/alloc.h"
 
@@ -48,16 +48,17 @@ __attribute__((noinline, cold)) void *alloc_plain(struct stook_cache *cache, uns
 }
 
 static inline __attribute__((always_inline)) void *alloc_rest(struct stook_cache *cache,
-                                                              unsigned flags, uint64_t where)
+                                                              unsigned flags, uint64_t where,
+                                                              uint32_t group)
 {
     if (cache_hooks(cache))
-        return hooks.alloc(cache, flags, where, HOOKS_GROUP);
+        return hooks.alloc(cache, flags, where, group);
     return alloc_plain(cache, flags);
 }
 
-void *alloc_object(struct stook_cache *cache, unsigned flags, uint64_t where)
+void *alloc_object(struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group)
 {
-    return alloc_rest(cache, flags, where);
+    return alloc_rest(cache, flags, where, group);
 }
 
 static inline __attribute__((always_inline)) bool alloc_fast(struct stook_cache *cache,
@@ -74,30 +75,5 @@ __attribute__((aligned(64))) void *stook_alloc(struct stook_cache *cache, unsign
 
     if (alloc_fast(cache, flags, &object))
         return object;
-    return alloc_rest(cache, flags, where_address(__builtin_return_address(0)));
-}
-
-__attribute__((aligned(64))) void *stook_alloc_at(struct stook_cache *cache, unsigned flags,
-                                                  struct stook_site *site)
-{
-    void *object;
-
-    if (alloc_fast(cache, flags, &object))
-        return object;
-    return alloc_rest(cache, flags, where_site(site, __builtin_return_address(0)));
-}
-
-/* Callers of this call and of the next one have tried the fast path. */
-void *stook_alloc_from(struct stook_cache *cache, unsigned flags, const void *from)
-{
-    return alloc_rest(cache, flags, where_address(from ? from : __builtin_return_address(0)));
-}
-
-/* fail() may throw: CMakeLists.txt compiles this file so that it can. */
-void *stook_alloc_else(struct stook_cache *cache, unsigned flags,
-                       void *(*fail)(struct stook_cache *cache, unsigned flags))
-{
-    void *object = alloc_rest(cache, flags, where_address(__builtin_return_address(0)));
-
-    return __builtin_expect(object != NULL, 1) ? object : fail(cache, flags);
+    return alloc_rest(cache, flags, where_address(__builtin_return_address(0)), HOOKS_GROUP);
 }

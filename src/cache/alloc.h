@@ -43,8 +43,9 @@ static inline bool alloc_is_fast(unsigned flags)
 }
 
 /* The public ones, past the fast path; `where`: base/where.h. */
-void *alloc_object(struct stook_cache *cache, unsigned flags, uint64_t where);
-void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, uint64_t where);
+void *alloc_object(struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group);
+void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, uint64_t where,
+                    uint32_t group);
 /* Past this CPU's sheaves, of a node that has memory. */
 void *alloc_from_node(struct stook_cache *cache, unsigned flags, unsigned node);
 void free_object(struct stook_cache *cache, void *object);

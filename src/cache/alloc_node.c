@@ -69,14 +69,15 @@ void *alloc_from_node(struct stook_cache *cache, unsigned flags, unsigned node)
     return take.object;
 }
 
-void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, uint64_t where)
+void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, uint64_t where,
+                    uint32_t group)
 {
     unsigned plain = flags & ~STOOK_THISNODE, wanted;
     void *object = NULL, *found = NULL; /* a charge may be refused before objects are taken */
     int saved = errno;
 
     if (node == -1)
-        return alloc_object(cache, plain, where);
+        return alloc_object(cache, plain, where, group);
     if (!topology_has_node(node) || !alloc_may(cache, plain)) {
         errno = EINVAL;
         return NULL;
@@ -87,13 +88,13 @@ void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, uint64_
         return NULL;
     }
     if (wanted == topology.home_of_node[percpu_node(percpu_cpu())])
-        object = alloc_object(cache, plain, where);
+        object = alloc_object(cache, plain, where, group);
     if (object && pagemap_node(object) == wanted)
         return object;
     /* Another node, or this thread moved meanwhile, or its home has run out of memory. */
     if (cache_hooks(cache))
         (void)hooks.alloc_more(
-            &(struct hooks_call){cache, plain, (int)wanted, where, HOOKS_GROUP, 1, &found});
+            &(struct hooks_call){cache, plain, (int)wanted, where, group, 1, &found});
     else
         found = alloc_from_node(cache, plain, wanted);
     if (found || (flags & STOOK_THISNODE)) {
@@ -103,10 +104,5 @@ void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, uint64_
         return found;
     }
     errno = saved;
-    return object ? object : alloc_object(cache, plain, where);
-}
-
-void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int node)
-{
-    return alloc_on_node(cache, flags, node, where_address(__builtin_return_address(0)));
+    return object ? object : alloc_object(cache, plain, where, group);
 }

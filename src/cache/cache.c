@@ -531,7 +531,8 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
     /* A plug-in that the loader keeps may end twice, with its first turn's cache. */
     if (!cache_set_alive(cache, false)) {
         context_leave();
-        return 0;
+        errno = EINVAL;
+        return -1;
     }
     pin_wait(cache); /* no new pin, but threads may be at it still */
     cache_empty(cache, &counts);

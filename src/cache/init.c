@@ -146,6 +146,3 @@ __attribute__((cold)) void stook_inline_layout_3(int layout, const void *address
             layout, STOOK_INLINE_LAYOUT);
     init_keep_or_lock(address);
 }
-
-void stook_inline_layout_2(int layout, const void *address)
-    __attribute__((cold, alias("stook_inline_layout_3")));

@@ -13,7 +13,7 @@
 
 #include "base/lock.h"
 
-#include <stook/reclaim.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #include <stdbool.h>

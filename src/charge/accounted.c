@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The public calls of stook/group.h and stook/tag.h that have to do with objects. */
+/* The public calls of stook/group.h and stook/stat.h that have to do with objects. */
 #include "charge/group.h"
 #include "site/tag.h"
 #include "base/context.h"
@@ -14,66 +14,7 @@
 
 #include <errno.h>
 
-/* ---- groups --------------------------------------------------------------------------------- */
-
-/* The number of a group that the caller names; false with errno EINVAL: it was destroyed. */
-static bool accounted_group(struct stook_group group, uint32_t *number)
-{
-    *number = group.id ? group_number(group) : ACCOUNT_NOBODY;
-    if (group.id && *number == 0) {
-        errno = EINVAL;
-        return false;
-    }
-    return true;
-}
-
-void *stook_alloc_group(struct stook_cache *cache, unsigned flags, struct stook_group group)
-{
-    uint32_t number;
-
-    if (!accounted_group(group, &number))
-        return NULL;
-    return accounted_alloc(cache, flags, where_address(__builtin_return_address(0)), number);
-}
-
 /* ---- tags ----------------------------------------------------------------------------------- */
-
-static void accounted_share(const struct stook_cache *cache, uint64_t *tagged, uint64_t *total)
-{
-    *tagged += atomic_load_explicit(&cache->tagged, memory_order_relaxed);
-    for (unsigned i = 0; i < topology.nodes; i++) {
-        struct node_counts counts;
-        node_count((struct stook_cache *)(uintptr_t)cache, i, &counts);
-        *total += counts.pages * PAGE_SIZE;
-    }
-}
-
-int stook_tags_share(struct stook_cache *cache, uint64_t *tagged, uint64_t *total)
-{
-    bool started = init_once();
-
-    *tagged = *total = 0;
-    if (context_enter() || !started) {
-        context_leave();
-        errno = EDEADLK;
-        return -1;
-    }
-    if (cache) {
-        accounted_share(cache, tagged, total);
-    } else {
-        lock_take(&cache_list.lock, LOCK_CACHES);
-        for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
-            struct stook_cache *each = LIST_ENTRY(l, struct stook_cache, link);
-            if (!(each->flags & CACHE_INTERNAL))
-                accounted_share(each, tagged, total);
-        }
-        lock_drop(&cache_list.lock, LOCK_CACHES);
-    }
-    if (*tagged > *total) /* racy sums */
-        *tagged = *total;
-    context_leave();
-    return 0;
-}
 
 static bool accounted_debugs; /* under the cache list's lock */
 

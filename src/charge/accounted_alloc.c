@@ -174,15 +174,3 @@ size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n,
                ? hooks.alloc_more(&(struct hooks_call){cache, flags, -1, where, group, n, objects})
                : bulk_alloc_plain(cache, flags, n, objects);
 }
-
-/* A cache that is not accounted has no use for the site. */
-int stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
-                        struct stook_site *site)
-{
-    if (!cache_hooks(cache))
-        return stook_alloc_bulk(cache, flags, n, objects);
-    return accounted_alloc_bulk(cache, flags, n, objects,
-                                where_site(site, __builtin_return_address(0)), ACCOUNT_CURRENT) == n
-               ? 0
-               : -1;
-}

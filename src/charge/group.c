@@ -225,7 +225,7 @@ struct stook_group stook_group_current(void)
 }
 
 /* A handler that interrupts this finds the old group or the new one, and ancestors of either. */
-void stook_group_leave(struct stook_group handle)
+static void group_go(struct stook_group handle)
 {
     uint32_t number = group_resolve(group_of_handle(handle));
     uint32_t lineage[STOOK_GROUP_DEPTH_MAX] = {0};
@@ -246,7 +246,7 @@ struct stook_group stook_group_enter(struct stook_group handle)
 {
     struct stook_group previous = group_handle(group_thread.lineage[0]);
 
-    stook_group_leave(handle);
+    group_go(handle);
     return previous;
 }
 

@@ -23,6 +23,9 @@
  * 32 bits.  A number is not used again while charges to it remain.  0: no group, or a destroyed one.
  */
 uint32_t group_number(struct stook_group group);
+/* NULL and STOOK_NO_GROUP if it was destroyed. */
+const char *group_name_of(struct stook_group group);
+struct stook_group group_parent_of(struct stook_group group);
 /* The owner of an object, for the public calls: the group or its nearest living ancestor, or NULL. */
 struct stook_group group_by_number(uint32_t number);
 

@@ -111,6 +111,8 @@ static void group_limit_read(struct group *group, struct stook_group_stat *stat)
     stat->reclaims = group->reclaims;
     stat->soft_events = group->soft_events;
     stat->children = group->children;
+    stat->name = group->name;
+    stat->parent.id = atomic_load_explicit(&group->lineage[1], memory_order_relaxed);
 }
 
 int stook_group_stat(struct stook_group handle, struct stook_group_stat *stat)
@@ -129,25 +131,4 @@ int stook_group_stat(struct stook_group handle, struct stook_group_stat *stat)
     group_limit_leave();
     grow_write(stat, &all, sizeof(all));
     return 0;
-}
-
-const char *stook_group_name(struct stook_group handle)
-{
-    uint32_t number = group_number(handle);
-
-    if (number)
-        return group_at(number)->name;
-    errno = EINVAL;
-    return NULL;
-}
-
-struct stook_group stook_group_parent(struct stook_group handle)
-{
-    uint32_t number = group_number(handle);
-
-    if (number)
-        return (struct stook_group){
-            atomic_load_explicit(&group_at(number)->lineage[1], memory_order_relaxed)};
-    errno = EINVAL;
-    return STOOK_NO_GROUP;
 }

@@ -66,6 +66,21 @@ uint32_t group_number(struct stook_group handle)
     return group_live(number) ? number : 0;
 }
 
+const char *group_name_of(struct stook_group handle)
+{
+    uint32_t number = group_number(handle);
+
+    return number ? group_at(number)->name : NULL;
+}
+
+struct stook_group group_parent_of(struct stook_group handle)
+{
+    uint32_t number = group_number(handle);
+
+    return (struct stook_group){
+        number ? atomic_load_explicit(&group_at(number)->lineage[1], memory_order_relaxed) : 0};
+}
+
 struct stook_group group_by_number(uint32_t number)
 {
     return group_handle(group_resolve(number));

@@ -49,7 +49,7 @@ static struct {
 /* STOOK_CORRUPTION_FILE, which the program may overwrite in its environment. */
 static char report_file[PATH_MAX] LARGE_BSS;
 
-unsigned long stook_reports(void)
+unsigned long debug_reports(void)
 {
     return atomic_load_explicit(&report_count, memory_order_relaxed);
 }

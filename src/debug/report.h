@@ -17,6 +17,8 @@
  * Any context, and locks may be held.  errno is kept.
  */
 bool debug_report(const struct debug_finding *finding);
+/* How many were reported, by this process and by those that it was forked from. */
+unsigned long debug_reports(void);
 
 /* Whether debug_report() would return: STOOK_ON_CORRUPTION, or by default whether the cache, NULL: every cache,
  * has debug flags. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * callbacks.h - calls the functions that programs have set for when memory is short (stook/reclaim.h), after
+ * callbacks.h - calls the functions that programs have set for when memory is short (stook/reserve.h), after
  * cache/reclaim.c has given back the memory that the library itself held.
  */
 #ifndef STOOK_FACE_CALLBACKS_H
@@ -8,7 +8,7 @@
 
 #include "base/lock.h"
 
-#include <stook/reclaim.h>
+#include <stook/reserve.h>
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -18,7 +18,7 @@
 #include "base/init.h"
 #include "base/raw.h"
 
-#include <stook/trace.h>
+#include <stook/debug.h>
 
 #include <errno.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * traced.h - traces as the environment asks for them (stook/trace.h).
+ * traced.h - traces as the environment asks for them (stook/debug.h).
  */
 #ifndef STOOK_FACE_TRACED_H
 #define STOOK_FACE_TRACED_H

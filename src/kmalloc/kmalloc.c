@@ -323,16 +323,6 @@ __attribute__((aligned(64))) void *stook_kmalloc(size_t size, unsigned flags)
     return kmalloc_slow(size, flags, where_address(__builtin_return_address(0)));
 }
 
-__attribute__((aligned(64))) void *stook_kmalloc_at(size_t size, unsigned flags,
-                                                    struct stook_site *site)
-{
-    void *object;
-
-    if (kmalloc_fast(kmalloc_open, size, flags, &object))
-        return object;
-    return kmalloc_slow(size, flags, where_site(site, __builtin_return_address(0)));
-}
-
 void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where)
 {
     void *object;

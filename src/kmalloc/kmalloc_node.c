@@ -7,6 +7,7 @@
 #include "cache/alloc.h"
 #include "base/where.h"
 #include "charge/account.h"
+#include "charge/alloc_with.h"
 #include "debug/object.h"
 #include "kmalloc/kmalloc.h"
 #include "kmalloc/private.h"
@@ -39,7 +40,7 @@ static void *kmalloc_of_node(void *object, size_t size, unsigned plain, bool str
         cache = slab_cache_of(object);
         before = debug_ask((struct debug_asks){size, DEBUG_CALL_ANY, NULL});
         found = cache
-                    ? alloc_on_node(cache, plain | STOOK_THISNODE, (int)wanted, where)
+                    ? alloc_on_node(cache, plain | STOOK_THISNODE, (int)wanted, where, HOOKS_GROUP)
                     : stook_kmalloc_large(size, plain | STOOK_NORECLAIM, (int)wanted, where, owner);
         (void)debug_ask(before);
     }
@@ -91,10 +92,23 @@ void *stook_kmalloc_on(struct kmalloc_set *set, size_t size, size_t align, unsig
                            set == &stook_kmalloc_charged ? ACCOUNT_CURRENT : ACCOUNT_NOBODY);
 }
 
-void *stook_kmalloc_node(size_t size, unsigned flags, int node)
+/* The fast path is stook_kmalloc_from()'s. */
+void *stook_kmalloc_with(size_t size, unsigned flags, const struct stook_alloc_args *args)
 {
-    return stook_kmalloc_on(&stook_kmalloc_plain, size, 1, flags, node,
-                            where_address(__builtin_return_address(0)));
+    struct stook_alloc_args copy;
+    uint64_t where;
+
+    args = alloc_with_args(args, &copy);
+    if (!args)
+        return NULL;
+    where = alloc_with_where(args, __builtin_return_address(0));
+    if (!args->group && !args->fail && !(flags & STOOK_NODE) && !(flags & STOOK_THISNODE))
+        return stook_kmalloc_from(size, flags, where);
+    if (!args->group && !args->fail && (flags & STOOK_NODE))
+        return stook_kmalloc_on(&stook_kmalloc_plain, size, 1, flags & ~STOOK_NODE, args->node,
+                                where);
+    errno = EINVAL;
+    return NULL;
 }
 
 /* ---- change --------------------------------------------------------------------------------- */

@@ -20,7 +20,7 @@
 #include "sheaf/slot.h"
 #include "slab/slab.h"
 
-#include <stook/pool.h>
+#include <stook/reserve.h>
 
 #include <errno.h>
 #include <string.h>
@@ -356,11 +356,6 @@ static inline __attribute__((always_inline)) void *pool_alloc(struct stook_pool 
 void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
 {
     return pool_alloc(pool, flags, where_address(__builtin_return_address(0)), POOL_FOREVER);
-}
-
-void *stook_pool_alloc_at(struct stook_pool *pool, unsigned flags, struct stook_site *site)
-{
-    return pool_alloc(pool, flags, where_site(site, __builtin_return_address(0)), POOL_FOREVER);
 }
 
 void *stook_pool_alloc_until(struct stook_pool *pool, unsigned flags,

@@ -50,7 +50,7 @@
 #include "percpu/rows.h"
 #include "slab/cache.h"
 
-#include <stook/pool.h>
+#include <stook/reserve.h>
 
 #include <stdatomic.h>
 #include <stdbool.h>

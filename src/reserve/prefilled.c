@@ -20,7 +20,7 @@
 #include "slab/slab.h"
 #include "slab/stat.h"
 
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 
 #include <errno.h>
 #include <string.h>
@@ -384,12 +384,6 @@ static inline __attribute__((always_inline)) void *prefilled_alloc(struct stook_
 void *stook_sheaf_alloc(struct stook_cache *cache, unsigned flags, struct stook_sheaf *given)
 {
     return prefilled_alloc(cache, flags, given, where_address(__builtin_return_address(0)));
-}
-
-void *stook_sheaf_alloc_at(struct stook_cache *cache, unsigned flags, struct stook_sheaf *given,
-                           struct stook_site *site)
-{
-    return prefilled_alloc(cache, flags, given, where_site(site, __builtin_return_address(0)));
 }
 
 void stook_sheaf_return(struct stook_cache *cache, struct stook_sheaf *given)

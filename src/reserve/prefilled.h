@@ -11,7 +11,7 @@
 
 #include "sheaf/sheaf.h"
 
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 
 /* The sheaf behind the public name.  Aborts if the caller does not hold it, or it is another cache's. */
 struct sheaf *prefilled_of(const struct stook_cache *cache, const struct stook_sheaf *sheaf);

@@ -15,7 +15,7 @@
 #include "percpu/rows.h"
 #include "site/rows_two.h"
 
-#include <stook/tag.h>
+#include <stook/stat.h>
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #include "watch/profile.h"
 
 #include "large/large.h"
-#include <stook/tag.h>
+#include <stook/stat.h>
 #include "watch/exit.h"
 #include "text/file.h"
 #include "base/placed.h"

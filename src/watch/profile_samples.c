@@ -12,7 +12,7 @@
 #include "sample/sites.h"
 #include "watch/stats.h"
 
-#include <stook/tag.h>
+#include <stook/stat.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static bool profile_samples_thread(uint32_t thread, char *name, size_t size)
 
 static void profile_samples_labels(struct writer *w, const struct site *site)
 {
-    const char *group = site->group ? stook_group_name(group_by_number(site->group)) : NULL;
+    const char *group = site->group ? group_name_of(group_by_number(site->group)) : NULL;
     char name[64];
 
     writer_print(w, "\"cache\": ");

@@ -142,7 +142,7 @@ static unsigned show_groups_depth(struct stook_group group)
 {
     unsigned depth = 0;
 
-    while ((group = stook_group_parent(group)).id)
+    while ((group = group_parent_of(group)).id)
         depth++;
     return depth;
 }
@@ -158,7 +158,7 @@ static void show_groups_limit(struct writer *w, uint64_t bytes)
 static void show_groups_row(struct writer *w, struct stook_group group)
 {
     struct stook_group_stat stat = {.size = sizeof(stat)};
-    const char *name = stook_group_name(group);
+    const char *name = group_name_of(group);
     int indent = (int)show_groups_depth(group);
 
     if (!name || stook_group_stat(group, &stat) != 0) /* it goes meanwhile */
@@ -178,7 +178,7 @@ static void show_groups_row(struct writer *w, struct stook_group group)
 static void show_groups_below(struct writer *w, struct stook_group parent)
 {
     for (struct stook_group g = stook_group_next(STOOK_NO_GROUP); g.id; g = stook_group_next(g))
-        if (stook_group_same(stook_group_parent(g), parent)) {
+        if (stook_group_same(group_parent_of(g), parent)) {
             show_groups_row(w, g);
             show_groups_below(w, g); /* as deep as groups can be */
         }
@@ -263,9 +263,14 @@ static void show_json_counts(struct writer *w, const struct stats_cache *row)
     STATS_SUMS(SHOW_KEY)
 #undef SHOW_KEY
     writer_key(w, "peak_bytes", row->peak, "");
+    static const char *const names[STAT_EVENTS] = {
+#define SHOW_NAME(name, what) #name,
+        STOOK_STAT_EVENTS(SHOW_NAME)
+#undef SHOW_NAME
+    };
     for (unsigned event = 0; row->counted && event < STAT_EVENTS; event++) {
         writer_print(w, event ? ", " : ",\n   \"counters\": {");
-        writer_key(w, stook_cache_show_name(event), row->counter[event], "");
+        writer_key(w, names[event], row->counter[event], "");
     }
     writer_print(w, row->counted ? "}}" : "}");
 }
@@ -337,7 +342,7 @@ static void show_groups_json(struct writer *w)
     writer_print(w, "[");
     for (struct stook_group g = stook_group_next(STOOK_NO_GROUP); g.id; g = stook_group_next(g)) {
         struct stook_group_stat stat = {.size = sizeof(stat)};
-        const char *name = stook_group_name(g);
+        const char *name = group_name_of(g);
         if (!name || stook_group_stat(g, &stat) != 0)
             continue;
         writer_print(w, "%s\"name\": ", start);
@@ -345,7 +350,7 @@ static void show_groups_json(struct writer *w)
         writer_json(w, name);
         writer_print(w, ", ");
         writer_key(w, "number", group_number(g), ", ");
-        writer_key(w, "parent", group_number(stook_group_parent(g)), ", ");
+        writer_key(w, "parent", group_number(group_parent_of(g)), ", ");
         show_groups_key_limit(w, "limit_bytes", stat.limit);
         show_groups_key_limit(w, "soft_limit_bytes", stat.soft_limit);
         writer_key(w, "usage_bytes", stat.usage, ", ");

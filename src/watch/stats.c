@@ -47,7 +47,8 @@ static void stats_split(struct stats_cache *row)
     row->wasted = row->resident - row->in_use - row->cached;
 }
 
-void stats_count(struct stook_cache *cache, struct cache_counts *counts)
+/* cache_count(), with samples as objects of the caches that they stand in for (sample/shadow.h). */
+static void stats_count(struct stook_cache *cache, struct cache_counts *counts)
 {
     uint64_t use = atomic_load_explicit(&shadow_use[cache->index], memory_order_relaxed);
 

@@ -61,10 +61,6 @@ bool stats_readable(void);
 /* The cache of that number now; false: there is none. */
 bool stats_read_cache(unsigned number, struct stats_cache *row);
 
-/* cache_count(), with samples as objects of the caches that they stand in for (sample/shadow.h). */
-struct cache_counts;
-void stats_count(struct stook_cache *cache, struct cache_counts *counts);
-
 /* Adds the counts and bytes of a row to a sum that began as zero. */
 void stats_add(struct stats_cache *sum, const struct stats_cache *row);
 

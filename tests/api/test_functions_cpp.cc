@@ -3,8 +3,7 @@
  * defines a macro of a call's name unless STOOK_SITES asks for it. */
 #include <stook/inline.h>
 #include <stook/kmalloc.h>
-#include <stook/pool.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #include <cstddef>

@@ -239,10 +239,17 @@ TEST(test_alignment)
         void *five[5];
     };
     stook::cache<forty> forties;
-    char stride[32];
-    assert_true(stook_cache_show(forties.get(), "slab_size", stride, sizeof(stride)) > 0);
+    std::uintptr_t at[64], stride = 4096;
+    for (std::uintptr_t &one : at)
+        one = reinterpret_cast<std::uintptr_t>(forties.make());
+    for (std::uintptr_t one : at)
+        for (std::uintptr_t other : at)
+            if (one < other && other - one < stride)
+                stride = other - one;
+    for (std::uintptr_t one : at)
+        forties.destroy(reinterpret_cast<forty *>(one));
     if (!std::getenv("STOOK_DEBUG"))
-        assert_int_equal(std::atoi(stride), 40);
+        assert_int_equal(stride, 40);
 #endif
 }
 

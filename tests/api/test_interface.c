@@ -8,12 +8,10 @@
 #include <stook/inline.h>
 #include <stook/kmalloc.h>
 #include <stook/kmem_private.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
-#include <stook/sheaf.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -339,6 +337,7 @@ TEST(test_bulk_of_too_many)
                                                     .flags = STOOK_CACHE_ACCOUNT};
     struct stook_cache *plain = stook_cache_create("plain", 40, NULL);
     struct stook_cache *counted = stook_cache_create("counted", 40, &account);
+    struct stook_alloc_args args = {.size = sizeof(args)};
     void *object[2] = {&object, &plain};
 
     for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++)
@@ -347,13 +346,78 @@ TEST(test_bulk_of_too_many)
             errno = 0;
             assert_int_equal(kind < 2
                                  ? stook_alloc_bulk(cache, 0, many[i], object)
-                                 : stook_alloc_bulk_at(cache, STOOK_ZERO, many[i], object, NULL),
+                                 : stook_alloc_bulk_with(cache, STOOK_ZERO, many[i], object, &args),
                              -1);
             assert_int_equal(errno, EINVAL);
             assert_true(object[0] == &object && object[1] == &plain);
         }
     assert_int_equal(stook_cache_destroy(plain), 0);
     assert_int_equal(stook_cache_destroy(counted), 0);
+}
+
+/* ---- arguments of an allocation --------------------------------------------------------------- */
+
+static void *none(struct stook_cache *cache, unsigned flags)
+{
+    return flags & STOOK_NORECLAIM ? cache : NULL;
+}
+
+static void refuse_args(struct stook_cache *cache, unsigned flags,
+                        const struct stook_alloc_args *args)
+{
+    errno = 0;
+    assert_null(stook_alloc_with(cache, flags, args));
+    assert_int_equal(errno, EINVAL);
+}
+
+TEST(test_with)
+{
+    struct stook_cache_args account = {.size = sizeof(account), .flags = STOOK_CACHE_ACCOUNT};
+    struct stook_cache *cache = stook_cache_create("with", 40, &account);
+    struct stook_group group = stook_group_create("with", STOOK_NO_GROUP, STOOK_UNLIMITED);
+    struct stook_group nobody = STOOK_NO_GROUP, before = stook_group_enter(group);
+    struct stook_alloc_args args = {.size = sizeof(args)};
+    struct {
+        struct stook_alloc_args args;
+        uint64_t later;
+    } newer = {.args = {.size = sizeof(newer), .group = &nobody}};
+    void *object = stook_alloc_with(cache, 0, &args);
+
+    assert_non_null(object);
+    assert_true(stook_group_same(stook_group_of(object), group));
+    stook_free(cache, object);
+    assert_non_null(object = stook_alloc_with(cache, STOOK_ZERO, &newer.args));
+    assert_true(stook_group_is_none(stook_group_of(object)));
+    stook_free(cache, object);
+    newer.later = 1; /* of a later version: not known here */
+    refuse_args(cache, 0, &newer.args);
+    args.reserved = 1;
+    refuse_args(cache, 0, &args);
+    args.reserved = 0;
+
+    assert_non_null(object = stook_alloc_with(cache, STOOK_NODE, &args));
+    stook_free(cache, object);
+    args.node = 1 << 20;
+    refuse_args(cache, STOOK_NODE, &args);
+    refuse_args(cache, STOOK_THISNODE, &args);
+    args.node = 0;
+    args.fail = none;
+    assert_ptr_equal(stook_alloc_with(cache, 0x8u | STOOK_NORECLAIM, &args), cache);
+    refuse_args(cache, 0x8u, &args);
+    assert_int_equal(stook_alloc_bulk_with(cache, 0, 1, &object, &args), -1);
+    assert_null(stook_kmalloc_with(40, 0, &args));
+    args.fail = NULL;
+    args.group = &group;
+    assert_null(stook_kmalloc_with(40, 0, &args));
+    assert_int_equal(stook_alloc_bulk_with(cache, STOOK_NODE, 1, &object, &args), -1);
+    assert_int_equal(stook_alloc_bulk_with(cache, 0, 1, &object, &args), 0);
+    assert_true(stook_group_same(stook_group_of(object), group));
+    stook_free(cache, object);
+
+    stook_group_leave(before);
+    assert_int_equal(stook_group_destroy(group), 0);
+    refuse_args(cache, 0, &args);
+    assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
 /* A deadline only matters where a thread would sleep: tests/unit/test_pool.c has those. */
@@ -404,6 +468,7 @@ static void refuse_size(struct stook_cache *cache, void *object, size_t size)
         struct stook_tag_stat tag;
         struct stook_object_track track;
         struct stook_rcu_ops ops;
+        struct stook_alloc_args alloc;
         char bytes[8192];
     } given = {.args = {.ctor = never}};
 
@@ -434,6 +499,16 @@ static void refuse_size(struct stook_cache *cache, void *object, size_t size)
     for (size_t i = sizeof(size); i < sizeof(given); i++)
         assert_int_equal(given.bytes[i], 0x5c);
     memset(&given, 0, sizeof(given));
+    given.size = size;
+    errno = 0;
+    assert_null(stook_alloc_with(cache, 0, &given.alloc));
+    assert_int_equal(errno, EINVAL);
+    errno = 0;
+    assert_int_equal(stook_alloc_bulk_with(cache, 0, 1, (void *[1]){NULL}, &given.alloc), -1);
+    assert_int_equal(errno, EINVAL);
+    errno = 0;
+    assert_null(stook_kmalloc_with(40, 0, &given.alloc));
+    assert_int_equal(errno, EINVAL);
     given.ops = (struct stook_rcu_ops){
         .size = size, .call = never_call, .synchronize = never_wait, .barrier = never_wait};
     errno = 0;

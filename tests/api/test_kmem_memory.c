@@ -8,7 +8,7 @@
 #include "support/test.h"
 
 #include <stook/kmem.h>
-#include <stook/reclaim.h>
+#include <stook/reserve.h>
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -7,6 +7,7 @@
 
 #include <stook/group.h>
 #include <stook/kmem.h>
+#include <stook/stat.h>
 
 #include <signal.h>
 #include <sys/time.h>
@@ -454,13 +455,15 @@ static __attribute__((format(printf, 1, 2))) const char *constant(const char *fo
 TEST(the_rest)
 {
     struct kmem_cache *cache = kmem_cache_create("rest", 64, NULL, SLAB_NO_SHEAVES | SLAB_KMALLOC);
+    struct stook_cache_usage usage = {.size = sizeof(usage)};
     const char *text = constant("%s-%d", "eth", 7);
     void *object = alloc_hooks(kmem_cache_alloc(cache, GFP_KERNEL)),
          *tracked = kmalloc_track_caller_noprof(8, GFP_KERNEL);
 
     assert_string_equal(text, "eth-7");
     kfree_const(text);
-    assert_int_equal(stook_cache_capacity(kmem_stook_cache(cache)), 0);
+    assert_int_equal(stook_cache_usage(kmem_stook_cache(cache), &usage), 0);
+    assert_int_equal(usage.capacity, 0);
     assert_true(kmem_cache_charge(object, GFP_KERNEL_ACCOUNT));
     assert_true(kmem_dump_obj(object));
     assert_false(kmem_dump_obj(&object));

@@ -9,7 +9,7 @@
 #include "support/test.h"
 
 #include <stook/kmalloc.h>
-#include <stook/tag.h>
+#include <stook/stat.h>
 
 #include <sys/mman.h>
 

@@ -4,6 +4,7 @@
  * STOOK_ON_CORRUPTION=continue for caches without debug flags: a wrong free is reported and refused, a damaged
  * list ends where it is damaged, and the cache goes on.  No object is handed out twice.
  */
+#include "debug/report.h"
 #include "slab/mark.h"
 #include "slab/slab.h"
 
@@ -65,7 +66,7 @@ static int twice(void)
         stook_cache_shrink(cache); /* at rest */
     stook_free(cache, object);
     stook_cache_shrink(cache);
-    if (stook_reports() != 1 || !goes_on(cache, kept, 2))
+    if (debug_reports() != 1 || !goes_on(cache, kept, 2))
         return 1;
     stook_free_bulk(cache, 2, kept);
     return stook_cache_destroy(cache) == 0 ? 0 : 2; /* nothing was lost */
@@ -83,7 +84,7 @@ static int twice_in_bulk(void)
     stook_free_bulk(cache, 500, objects);
     stook_cache_shrink(cache);
     /* A chunk's end may have the same one looked at twice. */
-    if (stook_reports() < 1 || stook_reports() > 2 || !goes_on(cache, &kept, 1))
+    if (debug_reports() < 1 || debug_reports() > 2 || !goes_on(cache, &kept, 1))
         return 1;
     stook_free(cache, kept);
     return stook_cache_destroy(cache) == 0 ? 0 : 2;
@@ -109,7 +110,7 @@ static int nothing_but_wrong(void)
     stook_free_bulk(other, 100, freed); /* inside */
     stook_cache_shrink(cache);
     stook_cache_shrink(other);
-    if (stook_reports() < 200 || !goes_on(cache, NULL, 0) || !goes_on(other, foreign, 50))
+    if (debug_reports() < 200 || !goes_on(cache, NULL, 0) || !goes_on(other, foreign, 50))
         return 1;
     stook_free_bulk(other, 100, foreign);
     return stook_cache_destroy(cache) == 0 && stook_cache_destroy(other) == 0 ? 0 : 2;
@@ -126,10 +127,10 @@ static int foreign(void)
     stook_free_any(pointer);
     stook_free_any((char *)kept + 1);
     stook_cache_shrink(cache);
-    if (stook_usable_size(pointer) != 0 || stook_reports() != 4)
+    if (stook_usable_size(pointer) != 0 || debug_reports() != 4)
         return 1;
     errno = 0;
-    if (stook_krealloc(pointer, 100, 0) || errno != EINVAL || stook_reports() != 5)
+    if (stook_krealloc(pointer, 100, 0) || errno != EINVAL || debug_reports() != 5)
         return 4;
     if (!goes_on(cache, &kept, 1))
         return 5;
@@ -151,7 +152,7 @@ static int damaged_link(void)
     slab = slab_find(cache, objects[20], &index);
     stook_free_bulk(cache, 39, objects);
     *slab_link(cache, slab, index) ^= 0x4000;
-    if (!goes_on(cache, &kept, 1) || stook_reports() != 1)
+    if (!goes_on(cache, &kept, 1) || debug_reports() != 1)
         return 1;
     stook_free(cache, kept);
     return stook_cache_destroy(cache) == -1 && errno == EBUSY ? 0 : 2; /* objects are lost */

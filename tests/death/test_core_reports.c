@@ -315,7 +315,7 @@ DEATH(destroy_busy, 0)
 
 DEATH(layout_mismatch, SIGABRT)
 {
-    stook_inline_layout_2(2, (const void *)(uintptr_t)&layout_mismatch);
+    stook_inline_layout_3(2, (const void *)(uintptr_t)&layout_mismatch);
 }
 
 DEATH(private_mismatch, SIGABRT)

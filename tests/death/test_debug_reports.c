@@ -184,10 +184,10 @@ static void run(struct said *said, int (*body)(enum debug_what), enum debug_what
 static int report_one(enum debug_what what)
 {
     struct debug_finding f = finding_of(what);
-    unsigned long before = stook_reports();
+    unsigned long before = debug_reports();
 
     errno = 17;
-    if (!debug_report(&f) || errno != 17 || stook_reports() != before + 1)
+    if (!debug_report(&f) || errno != 17 || debug_reports() != before + 1)
         return 1;
     restore(&f);
     return 0;
@@ -231,7 +231,7 @@ static int gone_with_slab(enum debug_what what)
 
     stook_free(cache, object);
     object[what == DEBUG_RIGHT_ZONE ? 40 : what == DEBUG_LEFT_ZONE ? -1 : 3] = 'w';
-    return stook_cache_destroy(cache) == 0 && stook_reports() == 1 ? 0 : 1;
+    return stook_cache_destroy(cache) == 0 && debug_reports() == 1 ? 0 : 1;
 }
 
 TEST(with_their_slab)
@@ -332,7 +332,7 @@ static int nest(enum debug_what what)
     if (!debug_report(&f))
         return 1;
     restore(&f);
-    if (heard != 2 || nested != 2 || stook_reports() != 2)
+    if (heard != 2 || nested != 2 || debug_reports() != 2)
         return 2;
     return debug_report(&f) && heard == 3 ? 0 : 3; /* the buffers are free again */
 }
@@ -363,7 +363,7 @@ static int flood(enum debug_what what)
     stook_message_set(count, NULL);
     for (unsigned i = 0; i < 300; i++)
         (void)debug_report(&f);
-    return stook_reports() == 300 && all == 300 && whole == 256 ? 0 : 1;
+    return debug_reports() == 300 && all == 300 && whole == 256 ? 0 : 1;
 }
 
 TEST(many)

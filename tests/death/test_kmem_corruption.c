@@ -9,6 +9,7 @@
  */
 #define GOLDEN_PREFIX "kmem_"
 #define MUST_FAILS _exit(1)
+#include "debug/report.h"
 #include "support/environment.h"
 #include "support/golden.h"
 #include "support/must.h"
@@ -208,10 +209,10 @@ DEATH(mempool, 0)
     mempool_free(q + 64, large);
     mempool_free(q, large);
     mempool_free(q, large);
-    MUST(stook_reports() == 6);
+    MUST(debug_reports() == 6);
     mempool_destroy(pool);
     mempool_destroy(large);
-    MUST(stook_reports() == 6);
+    MUST(debug_reports() == 6);
 }
 
 /* Of whole pages that were freed, too, a report says who did, until others have their place. */
@@ -223,7 +224,7 @@ DEATH(large_twice, 0)
     kfree(p);
     kfree(q + 4096);
     kfree(q);
-    MUST(stook_reports() == 2);
+    MUST(debug_reports() == 2);
 }
 
 /* The same of whole pages, in place and moved; what an overrun further behind does to their mark is seen, too. */

@@ -5,6 +5,7 @@
  * of the cache, and questions for the size of a free object.  Caches with debug flags, a quarantine, zeros on free or
  * accounting report them, and those without sheaves; in locked mode all do.  A refused call changes nothing.
  */
+#include "debug/report.h"
 #include "base/settings.h"
 #include "percpu/percpu.h"
 #include "reserve/pool.h"
@@ -15,7 +16,7 @@
 #include <stook/debug.h>
 #include <stook/inline.h>
 #include <stook/kmem.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
 
 enum { SMALL = 48, BIG = 1024, BULK = 40, MANY = 600 };
@@ -132,13 +133,13 @@ static int wrong_frees(void *flags)
     make_all(*(unsigned *)flags);
     for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++)
         for (size_t w = 0; w < 7 && (checks || calls[c].always); w++) {
-            unsigned long before = stook_reports();
+            unsigned long before = debug_reports();
             void *volatile pointer = wrong[w];
             calls[c].free(pointer);
-            if (stook_reports() == before + 1)
+            if (debug_reports() == before + 1)
                 continue;
             fprintf(stderr, "%s, pointer %zu: %lu reports\n", calls[c].name, w,
-                    stook_reports() - before);
+                    debug_reports() - before);
             return 1;
         }
     for (unsigned i = 0; i < MANY; i++) {
@@ -152,30 +153,30 @@ static int wrong_frees(void *flags)
 /* A second free, and the sizes of what is free and of what lies inside. */
 static int sizes(void *flags)
 {
-    unsigned long before = stook_reports();
+    unsigned long before = debug_reports();
     char *object, *volatile again;
 
     if (!(*(unsigned *)flags & (STOOK_CACHE_DEBUG_CHECKS | STOOK_CACHE_QUARANTINE)))
         return 0;
     make_all(*(unsigned *)flags);
     object = again = stook_alloc(big, 0);
-    MUST(stook_usable_size(object) == BIG && stook_reports() == before);
-    MUST(stook_usable_size(object + 8) == 0 && stook_reports() == before + 1);
+    MUST(stook_usable_size(object) == BIG && debug_reports() == before);
+    MUST(stook_usable_size(object + 8) == 0 && debug_reports() == before + 1);
     stook_free(big, object);
-    MUST(stook_usable_size(again) == 0 && stook_reports() == before + 2);
-    MUST(!stook_krealloc(again, 100, 0) && stook_reports() == before + 3);
+    MUST(stook_usable_size(again) == 0 && debug_reports() == before + 2);
+    MUST(!stook_krealloc(again, 100, 0) && debug_reports() == before + 3);
     object = again = mempool_alloc_preallocated(mempool);
     mempool_free(object, mempool);
-    MUST(stook_usable_size(again) == 0 && stook_reports() == before + 4);
+    MUST(stook_usable_size(again) == 0 && debug_reports() == before + 4);
     mempool_free(again, mempool);
-    MUST(stook_reports() == before + 5);
+    MUST(debug_reports() == before + 5);
     object = mempool_alloc_preallocated(mempool);
     MUST(object == again && !mempool_alloc_preallocated(mempool));
     mempool_free(object, mempool);
     again[5] ^= 1;
     MUST(mempool_alloc_preallocated(mempool) == again);
     before += (*(unsigned *)flags & (STOOK_CACHE_DEBUG_POISON | STOOK_CACHE_QUARANTINE)) != 0;
-    MUST(stook_reports() == before + 5);
+    MUST(debug_reports() == before + 5);
     return 0;
 }
 
@@ -183,7 +184,7 @@ static int sizes(void *flags)
 static int usable(void *flags)
 {
     unsigned debug = *(unsigned *)flags & STOOK_CACHE_DEBUG_CHECKS ? STOOK_CACHE_DEBUG_RED_ZONE : 0;
-    unsigned long before = stook_reports();
+    unsigned long before = debug_reports();
 
     for (size_t size = 8; size < 3000; size = size * 2 + 3) {
         struct stook_cache *cache = make("odd", size, *(unsigned *)flags | debug);
@@ -201,7 +202,7 @@ static int usable(void *flags)
         stook_free(cache, object);
         MUST(stook_cache_validate(cache) == 0 && stook_cache_destroy(cache) == 0);
     }
-    MUST(stook_reports() == before);
+    MUST(debug_reports() == before);
     return 0;
 }
 

@@ -19,7 +19,6 @@
 #include <stook/kmalloc.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
 
 #if FAULTS_POSSIBLE
 

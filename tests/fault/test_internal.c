@@ -9,6 +9,7 @@
  * The linker puts the functions below before the library's (wrap:), which refuse what they are asked for.  The
  * scenario runs plainly, with debug flags, hardened, with the guard, and with counts of call sites.
  */
+#include "debug/report.h"
 #include "cache/cache_list.h"
 #include "debug/depot.h"
 #include "large/arena_span.h"
@@ -21,12 +22,12 @@
 #include "slab/node.h"
 #include "support/check.h"
 #include "support/test.h"
+#include "support/with.h"
 
 #include <stook/debug.h>
 #include <stook/group.h>
 #include <stook/kmalloc.h>
-#include <stook/pool.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #include <dirent.h>
@@ -223,7 +224,7 @@ static void use_caches(struct stook_group group)
         for (unsigned i = 0; i < n; i++) {
             void *object;
             errno = 0;
-            object = c == 1 ? stook_alloc_group(cache, 0, group) : stook_alloc(cache, 0);
+            object = c == 1 ? alloc_with_group(cache, 0, group) : stook_alloc(cache, 0);
             MAY_FAIL(object);
             if (object)
                 got(cache, sizes[c], object);
@@ -351,7 +352,7 @@ static void run_length(unsigned length, unsigned step)
         most = fault_calls;
     }
     MUST(!addresses || count_mappings() <= mappings + MAPPINGS);
-    MUST(stook_reports() == 0);
+    MUST(debug_reports() == 0);
     printf("%u in a row: %u of %u calls failed\n", length, hits, most);
     MUST(most > 100); /* the scenario needs memory that often at least */
 }

@@ -14,10 +14,9 @@
 #include "support/environment.h"
 #include "support/faults.h"
 #include "support/test.h"
+#include "support/with.h"
 
-#include <stook/pool.h>
-#include <stook/reclaim.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #if FAULTS_POSSIBLE
@@ -115,7 +114,7 @@ static void use_capacities(struct stook_cache *cache)
             stook_free(cache, objects[--n]);
         assert_int_equal(stook_cache_set_capacity(cache, capacities[i]), 0);
         if (capacities[i])
-            assert_int_equal(stook_cache_capacity(cache), capacities[i]);
+            assert_int_equal(cache_capacity(cache), capacities[i]);
         check(cache, NULL, NULL);
     }
 }
@@ -166,7 +165,7 @@ static void use_nodes(struct stook_cache *cache)
         int node = i % 4 == 3 ? (int)topology.nodes - 1 : (int)topology.home_of_node[0];
         void *object;
         errno = 0;
-        object = stook_alloc_node(cache, flags, node);
+        object = alloc_with_node(cache, flags, node);
         MAY_FAIL(object);
         if (object)
             hold(cache, object);

@@ -14,7 +14,7 @@
 #include "support/trace_decode.h"
 
 #include <stook/stook.h>
-#include <stook/trace.h>
+#include <stook/debug.h>
 
 #if FAULTS_POSSIBLE
 

@@ -189,7 +189,9 @@ void *__pool_alloc(struct pool_head *pool, unsigned int flags)
     if (unlikely(pool->limit) && !below_limit(pool))
         return failed(pool);
     if (unlikely(!stook_inline_take(pool->base_addr, STOOK_NORECLAIM, &object))) {
-        object = stook_alloc_from(pool->base_addr, STOOK_NORECLAIM, __builtin_return_address(0));
+        const struct stook_alloc_args args = {.size = sizeof(args),
+                                              .from = __builtin_return_address(0)};
+        object = stook_alloc_with(pool->base_addr, STOOK_NORECLAIM, &args);
         if (!object) {
             if (pool->limit)
                 HA_ATOMIC_DEC(&pool->used);

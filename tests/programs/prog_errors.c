@@ -17,7 +17,7 @@
  * 0: it went on.  REUSED 1: an object that was in use had been handed out again before.
  */
 #include <stook/kmalloc.h>
-#include <stook/debug.h>
+#include <stook/stat.h>
 #include <stook/stook.h>
 
 #include <dlfcn.h>
@@ -105,9 +105,16 @@ static void fill(void *object, int byte)
     memset((char *)object + size - part, byte, part);
 }
 
+static volatile unsigned reports;
+
+static void heard(int level, const char *text, size_t length, void *arg)
+{
+    reports++;
+}
+
 static void phase(enum phase next)
 {
-    if (!said->seen && stook_reports() > 0)
+    if (!said->seen && reports > 0)
         said->seen = said->phase;
     said->phase = next;
 }
@@ -128,6 +135,8 @@ static unsigned wanted(void)
 
 static void make(void)
 {
+    struct stook_cache_usage usage = {.size = sizeof(usage)};
+
     if (api == TYPED) {
         typed = stook_cache_create("errors", size, NULL);
         other = stook_cache_create("others", size * 2 + 24, NULL); /* they are not merged */
@@ -141,7 +150,7 @@ static void make(void)
     before = live[n / 2 - 1];
     behind = live[n / 2 + 1];
     cache = is_stook ? stook_cache_of(victim) : NULL;
-    capacity = cache ? stook_cache_capacity(cache) : 8;
+    capacity = cache && stook_cache_usage(cache, &usage) == 0 ? (unsigned)usage.capacity : 8;
     if (capacity > n / 4 || is_large())
         capacity = is_large() ? 0 : n / 4;
 }
@@ -528,6 +537,7 @@ static void child(const struct kind *kind, enum stage stage, unsigned order)
 
     dup2(null, 2);
     alarm(20);
+    stook_message_set(heard, NULL);
     make();
     bring(kind->at == NEIGHBOUR ? behind : kind->at == BEFORE ? before : victim, stage);
     phase(ERROR);

@@ -9,7 +9,7 @@
 #include <stook/group.h>
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
+#include <stook/stat.h>
 
 #include <signal.h>
 #include <stdint.h>

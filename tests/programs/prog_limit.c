@@ -21,11 +21,11 @@
 
 struct group_stat {
     size_t size;
-    uint64_t usage, own, stocked, peak, limit, soft_limit, refused;
+    uint64_t usage, own, stocked, peak, limit, soft_limit, refused, reclaims, soft_events, children;
+    const char *name;
 };
 
 static int (*group_stat)(const void *group, struct group_stat *stat);
-static const char *(*group_name)(const void *group);
 static void *group;
 
 #define MUST(condition)                                                                            \
@@ -36,24 +36,23 @@ static void *group;
         }                                                                                          \
     } while (0)
 
-static void find_group(void)
-{
-    void *(*next)(const void *group);
-
-    *(void **)(void *)&next = dlsym(RTLD_DEFAULT, "stook_group_next");
-    *(void **)(void *)&group_stat = dlsym(RTLD_DEFAULT, "stook_group_stat");
-    *(void **)(void *)&group_name = dlsym(RTLD_DEFAULT, "stook_group_name");
-    MUST(next && group_stat && group_name);
-    group = next(NULL);
-    MUST(group && strcmp(group_name(group), "malloc") == 0);
-}
-
 static struct group_stat read_group(void)
 {
     struct group_stat stat = {.size = sizeof(stat)};
 
     MUST(group_stat(group, &stat) == 0);
     return stat;
+}
+
+static void find_group(void)
+{
+    void *(*next)(const void *group);
+
+    *(void **)(void *)&next = dlsym(RTLD_DEFAULT, "stook_group_next");
+    *(void **)(void *)&group_stat = dlsym(RTLD_DEFAULT, "stook_group_stat");
+    MUST(next && group_stat);
+    group = next(NULL);
+    MUST(group && strcmp(read_group().name, "malloc") == 0);
 }
 
 static size_t fill(size_t size, void ***last)

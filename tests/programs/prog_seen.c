@@ -102,7 +102,9 @@ static void charge(void)
     struct stook_group below = stook_group_create("subtenant", tenants, STOOK_UNLIMITED);
 
     for (int i = 0; i < 40; i++)
-        if (!stook_alloc_group(leases, STOOK_WAIT, i < 30 ? tenants : below))
+        if (!stook_alloc_with(leases, STOOK_WAIT,
+                              &(struct stook_alloc_args){.size = sizeof(struct stook_alloc_args),
+                                                         .group = i < 30 ? &tenants : &below}))
             abort();
 }
 

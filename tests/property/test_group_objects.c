@@ -16,9 +16,10 @@
 #include "support/group_model.h"
 #include "support/scale.h"
 #include "support/test.h"
+#include "support/with.h"
 
 #include <stook/group.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #include <signal.h>
@@ -120,8 +121,7 @@ static void take_one(void)
         object = stook_alloc(cache[c], some_flags());
     } else {
         g = below(5) ? group_model_any() : -1;
-        object =
-            stook_alloc_group(cache[c], some_flags(), g < 0 ? STOOK_NO_GROUP : group[g].handle);
+        object = alloc_with_group(cache[c], some_flags(), g < 0 ? STOOK_NO_GROUP : group[g].handle);
     }
     if (expect(object != NULL, 1, c, g))
         keep(object, c, g);

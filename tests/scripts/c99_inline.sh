@@ -5,8 +5,7 @@
 set -euo pipefail
 program='
 #include <stook/kmalloc.h>
-#include <stook/pool.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 inline void *take(struct stook_cache *cache, struct stook_pool *pool, struct stook_sheaf *sheaf)
 {
     void *object = stook_alloc(cache, 0);

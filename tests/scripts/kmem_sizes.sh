@@ -28,9 +28,10 @@ int main(int argc, char **argv)
     size_t n = 30 + (size_t)argc;
     struct row { size_t n; long element[]; };
     const gfp_t flags[] = {GFP_KERNEL, GFP_KERNEL_ACCOUNT, GFP_ATOMIC | __GFP_ZERO};
+    struct stook_alloc_args args = {.size = sizeof(args)};
     (void)argv;
     KNOWN(n, stook_kmalloc(n, 0));
-    KNOWN(n, stook_kmalloc_node(n, 0, 0));
+    KNOWN(n, stook_kmalloc_with(n, 0, &args));
     KNOWN(2 * n, stook_kmalloc_array(2, n, 0));
     KNOWN(n, stook_krealloc(NULL, n, 0));
     KNOWN(2 * n, stook_krealloc_array(NULL, 2, n, 0));

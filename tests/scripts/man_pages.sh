@@ -23,7 +23,7 @@ echo '.so man3/stook_free.3' >"$work/tree/man/stook_release.3"
 must_find "a page of no call"
 rm "$work/tree/man/stook_release.3"
 python3 scripts/man.py --check "$work/tree"
-sed -i '0,/^ \* context: any$/s///' "$work/tree/include/stook/pool.h"
+sed -i '0,/^ \* context: any$/s///' "$work/tree/include/stook/reserve.h"
 must_find "an entry that does not say where it may be called"
 
 # Commands: the same, and an option that the help does not have.

@@ -62,7 +62,7 @@ expect(re.search(r"```c\n(.*?)```", text("README.md"), re.S)[1] == text("example
        "README.md: its program is not examples/ten_lines.c")
 
 header = text("include/stook/stook.h")
-calls = {call for subject in "stook debug group kmalloc pool rcu reclaim sheaf stat tag topology trace urcu".split()
+calls = {call for subject in "stook debug group kmalloc rcu reserve stat topology urcu".split()
          for call in re.findall(r"^(?:STOOK_API|static inline)(?: STOOK_\w+\([^)]*\))? [^;(]*?(stook_\w+)\(", text(f"include/stook/{subject}.h"), re.M)}
 expect(len(calls) >= 12, f"stook.h: only {len(calls)} calls were found")
 for call in calls:

@@ -17,9 +17,8 @@
 #include "support/scale.h"
 #include "support/test.h"
 
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
-#include <stook/sheaf.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
 
@@ -232,7 +231,7 @@ static void change(uint64_t *random)
                                                     : random_below(random, 80)) != 0)
                 atomic_fetch_add(&errors, 1);
         }
-        if (stook_cached_bytes() > setting_initial_number(SETTING_CACHED_MAX))
+        if (atomic_load(&budget.granted) > setting_initial_number(SETTING_CACHED_MAX))
             atomic_fetch_add(&errors, 1);
         sched_yield();
     }
@@ -273,7 +272,7 @@ static void end(void)
         assert_int_equal(stook_cache_destroy(caches[c]), 0);
     }
     check_all(NULL, 0);
-    assert_int_equal(stook_cached_bytes(), 0);
+    assert_int_equal(atomic_load(&budget.granted), 0);
     assert_int_equal(atomic_load(&adapt_grown), 0);
     assert_int_equal(atomic_load(&errors), 0);
 }

@@ -11,6 +11,7 @@
 #include "support/random.h"
 #include "support/scale.h"
 #include "support/test.h"
+#include "support/with.h"
 
 #include <stook/group.h>
 #include <stook/stook.h>
@@ -61,7 +62,7 @@ static void use_passing_group(int c, uint64_t *random)
 
     CHECK(fresh.id);
     for (int i = 0; i < 4; i++) {
-        void *object = stook_alloc_group(cache[c], STOOK_WAIT, fresh);
+        void *object = alloc_with_group(cache[c], STOOK_WAIT, fresh);
         CHECK(object || errno == EDQUOT);
         if (object)
             put(c, random, object);
@@ -127,7 +128,7 @@ static void check_sums(void)
     for (int c = 0; c < CACHES; c++)
         for (int i = 0; i < SHELF; i++) {
             struct stook_group owner = shelf[c][i] ? stook_group_of(shelf[c][i]) : STOOK_NO_GROUP;
-            for (; owner.id; owner = stook_group_parent(owner))
+            for (; owner.id; owner = group_parent_of(owner))
                 for (int g = 0; g < GROUPS; g++)
                     sums[g] += owner.id == group[g].id ? cache[c]->account.charge : 0;
         }

@@ -190,7 +190,7 @@ static void sum(uint64_t sums[GROUPS], uint32_t number, uint64_t bytes)
 {
     struct stook_group owner = group_by_number(number);
 
-    for (; owner.id; owner = stook_group_parent(owner))
+    for (; owner.id; owner = group_parent_of(owner))
         for (int i = 0; i < GROUPS; i++)
             if (owner.id == group[i].id)
                 sums[i] += bytes;

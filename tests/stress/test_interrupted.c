@@ -17,9 +17,8 @@
 #include "support/test.h"
 
 #include <stook/inline.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
-#include <stook/sheaf.h>
 
 #include <signal.h>
 #include <sys/syscall.h>

@@ -17,7 +17,7 @@
 #include "support/scale.h"
 #include "support/test.h"
 
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #include <pthread.h>

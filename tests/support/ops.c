@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE 1
 #include "support/ops_model.h"
+#include "support/with.h"
 
 #include "base/context.h"
 #include "kmalloc/private.h"
@@ -97,10 +98,10 @@ static void ops_capacity_step(unsigned cache)
     if (capacity > STOOK_SHEAF_CAPACITY_MAX) {
         OPS_CHECK(result == -1 && errno == E2BIG);
     } else if (made->loose) {
-        OPS_CHECK(result == -1 && errno == ENOTSUP && stook_cache_capacity(made->cache) == 0);
+        OPS_CHECK(result == -1 && errno == ENOTSUP && cache_capacity(made->cache) == 0);
     } else {
         OPS_CHECK(result == 0);
-        OPS_CHECK(stook_cache_capacity(made->cache) > 0);
+        OPS_CHECK(cache_capacity(made->cache) > 0);
         ops.counts->capacities++;
     }
 }
@@ -164,11 +165,11 @@ static void ops_alloc(unsigned cache)
         flags |= ops_byte() % 2 ? STOOK_THISNODE : 0;
     errno = 0;
     if (named)
-        object = OPS_BRING(1, stook_alloc_group(made->cache, flags, group));
+        object = OPS_BRING(1, alloc_with_group(made->cache, flags, group));
     else if (node < 0)
         object = OPS_BRING(1, stook_alloc(made->cache, flags));
     else
-        object = OPS_BRING(1, stook_alloc_node(made->cache, flags, node));
+        object = OPS_BRING(1, alloc_with_node(made->cache, flags, node));
     if (made->built && (flags & STOOK_ZERO)) {
         OPS_CHECK(!object && errno == EINVAL);
         ops.counts->refused++;

@@ -8,7 +8,7 @@
 #include "reserve/prefilled.h"
 #include "slab/cache.h"
 
-#include <stook/tag.h>
+#include <stook/stat.h>
 
 void ops_groups_make(void)
 {

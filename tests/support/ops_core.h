@@ -6,14 +6,17 @@
 #ifndef TESTS_SUPPORT_OPS_CORE_H
 #define TESTS_SUPPORT_OPS_CORE_H
 
+#include "base/hooks.h"
+#include "cache/alloc.h"
+
 #include <stook/group.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
-#include <stook/sheaf.h>
 #include <stook/stat.h>
 
 #define stook_rcu_barrier() ((void)0)
-#define stook_alloc_group(cache, flags, group) stook_alloc(cache, flags)
+#define alloc_with_group(cache, flags, group) stook_alloc(cache, flags)
+#define alloc_with_node(cache, flags, node) alloc_on_node(cache, flags, node, 0, HOOKS_GROUP)
 #define stook_group_of(object) STOOK_NO_GROUP
 unsigned ops_core_none(const void *reserve);
 #define stook_sheaf_size ops_core_none

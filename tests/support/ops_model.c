@@ -9,9 +9,8 @@
 #include "reserve/prefilled.h"
 #include "slab/slab.h"
 
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
-#include <stook/sheaf.h>
 #include <stook/stat.h>
 
 #include <string.h>

@@ -12,8 +12,7 @@
 #include "support/ops.h"
 
 #include <stook/group.h>
-#include <stook/pool.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #ifdef STOOK_CORE

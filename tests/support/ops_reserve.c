@@ -5,8 +5,7 @@
  */
 #include "support/ops_model.h"
 
-#include <stook/sheaf.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
 
 #include <stdatomic.h>

@@ -14,18 +14,15 @@
 #include <stook/group.h>
 #include <stook/kmalloc.h>
 #include <stook/kmem_private.h>
-#include <stook/pool.h>
-#include <stook/reclaim.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
 #include <stook/topology.h>
-#include <stook/trace.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
 #include "surroundings/exercise.h"
+#include "support/with.h"
 
 enum { STACK = 256 << 10, PAINT = 0xa5, OBJECTS = 12000, MOVES = 6 };
 
@@ -132,20 +129,22 @@ static void some_objects(unsigned flags)
             stook_free(cache, object[i]);
         size_t n = stook_alloc_bulk(cache, flags, 2000, object) == 0 ? 2000 : 0;
         stook_free_bulk(cache, n, object);
-        object[0] = stook_alloc_else(cache, flags, no_object);
+        object[0] = stook_alloc_with(
+            cache, flags,
+            &(struct stook_alloc_args){.size = sizeof(struct stook_alloc_args), .fail = no_object});
         stook_free(cache, object[0]);
-        object[0] = stook_alloc_from(cache, flags, &cache);
+        object[0] = alloc_with_from(cache, flags, &cache);
         stook_free(cache, object[0]);
-        object[0] = stook_alloc_node(cache, flags, 0);
+        object[0] = alloc_with_node(cache, flags, 0);
         (void)stook_usable_size(object[0]);
         (void)stook_node_of(object[0]);
         (void)stook_cache_name(stook_cache_of(object[0]));
         stook_free_any(object[0]);
-        object[0] = stook_alloc_group(cache, flags, STOOK_NO_GROUP);
+        object[0] = alloc_with_group(cache, flags, STOOK_NO_GROUP);
         stook_free(cache, object[0]);
         stook_free_any(stook_krealloc(stook_kmalloc(100 << move, flags), 3000, flags));
         stook_free_any(stook_krealloc_array(stook_kmalloc_array(9, 10, flags), 90, 10, flags));
-        stook_free_any(stook_kmalloc_node(700, flags, 0));
+        stook_free_any(kmalloc_with_node(700, flags, 0));
         object[0] = stook_kmem_alloc(NULL, 100u << move, 64, flags | STOOK_KMEM_ACCOUNT, 0);
         stook_free_any(stook_kmem_realloc(object[0], 3000, 4096, flags | STOOK_KMEM_ACCOUNT, -1));
     }
@@ -198,7 +197,6 @@ static void row_cache(void)
     struct stook_group before = stook_group_enter(payer);
     stook_group_leave(before);
     (void)stook_group_destroy(payer);
-    (void)stook_cached_bytes();
     (void)stook_cached_bytes_set_max(1 << 20);
     (void)stook_cached_bytes_set_max(SIZE_MAX);
     stook_cache_destroy(one);
@@ -254,14 +252,11 @@ static void row_stat(void)
 {
     struct stook_stat stat = {.size = sizeof(stat)};
     struct stook_cache_usage usage = {.size = sizeof(usage)};
-    char text[4096];
 
     (void)stook_cache_usage(cache, &usage);
     (void)stook_cache_stat_enable(cache, 1);
     stook_free(cache, stook_alloc(cache, 0));
     (void)stook_cache_stat(cache, &stat);
-    for (unsigned i = 0; stook_cache_show_name(i); i++)
-        (void)stook_cache_show(cache, stook_cache_show_name(i), text, sizeof(text));
     (void)stook_cache_stat_enable(cache, 0);
 }
 
@@ -274,7 +269,6 @@ static void row_report(void)
 
 static void row_tags(void)
 {
-    uint64_t tagged, total;
     struct stook_tag_stat stat = {.size = sizeof(stat)};
 
     (void)stook_tags_enable(NULL, 1);
@@ -286,7 +280,6 @@ static void row_tags(void)
         for (unsigned tag = stook_tag_next(0); tag; tag = stook_tag_next(tag))
             (void)stook_tag_stat(tag, &stat);
     }
-    (void)stook_tags_share(NULL, &tagged, &total);
     (void)stook_tags_enable(NULL, 0);
 }
 
@@ -314,7 +307,6 @@ static void row_mode(void)
 {
     (void)stook_mode(NULL);
     (void)stook_version();
-    (void)stook_reports();
     (void)stook_cache_debug_set(cache, STOOK_CACHE_DEBUG_TRACE, 0);
     (void)stook_object_track(
         &null_fd, STOOK_TRACK_ALLOC,

@@ -122,7 +122,6 @@ static void typed_cache(void)
 static void typed_topology(void)
 {
     (void)stook_topology_update(NULL);
-    (void)stook_cached_bytes();
 }
 
 static void kmalloc_free(void)

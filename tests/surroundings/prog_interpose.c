@@ -7,11 +7,10 @@
  */
 #include <stook/stook.h>
 #include <stook/group.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/stat.h>
-#include <stook/tag.h>
 #include <stook/topology.h>
-#include <stook/trace.h>
+#include <stook/debug.h>
 
 #include <fcntl.h>
 #include <malloc.h>

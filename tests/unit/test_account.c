@@ -12,17 +12,17 @@
 #include "kmalloc/private.h"
 #include "slab/column.h"
 #include "support/test.h"
+#include "support/tagged.h"
+#include "support/with.h"
 
 #include <sched.h>
 #include <stook/group.h>
 #include <stook/inline.h>
 #include <stook/kmalloc.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
-#include <stook/sheaf.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
 
 enum { N = 100, MANY = 3000 };
 
@@ -102,9 +102,9 @@ static unsigned take_each(struct stook_cache *cache)
     objects[n++] = stook_alloc(cache, STOOK_SIGNAL_SAFE), check_object(objects[n - 1], __LINE__);
     objects[n++] = stook_alloc_inline(cache, 0), check_object(objects[n - 1], __LINE__);
     objects[n++] = (stook_alloc)(cache, 0), check_object(objects[n - 1], 0);
-    objects[n++] = stook_alloc_group(cache, 0, group), check_object(objects[n - 1], 0);
-    objects[n++] = stook_alloc_node(cache, 0, -1), check_object(objects[n - 1], 0);
-    objects[n++] = stook_alloc_node(cache, 0, 0), check_object(objects[n - 1], 0);
+    objects[n++] = alloc_with_group(cache, 0, group), check_object(objects[n - 1], 0);
+    objects[n++] = alloc_with_node(cache, 0, -1), check_object(objects[n - 1], 0);
+    objects[n++] = alloc_with_node(cache, 0, 0), check_object(objects[n - 1], 0);
     return n;
 }
 
@@ -186,7 +186,7 @@ TEST_WITH(test_refused, setup, teardown)
     assert_null(stook_alloc(cache, 1u << 20));
     assert_int_equal(errno, EINVAL);
     assert_int_equal(stook_alloc_bulk(cache, 1u << 20, 3, objects), -1);
-    object = stook_alloc_group(cache, 0, STOOK_NO_GROUP);
+    object = alloc_with_group(cache, 0, STOOK_NO_GROUP);
     assert_non_null(object);
     assert_int_equal(stook_group_of(object).id, 0);
     assert_int_equal(usage(group), 0);
@@ -244,7 +244,7 @@ TEST_WITH(test_prefilled, setup, teardown)
     assert_int_equal(stook_group_set_limit(group, 1), 0);
     (void)stook_group_enter(other);
     object = stook_sheaf_alloc(cache, 0, sheaf);
-    check_object(object, __LINE__ - 1); /* of the filling thread, and of the allocating site */
+    check_object(object, 0); /* of the filling thread, and of the allocating site */
     stook_group_leave(group);
     for (unsigned i = 1; i < 5; i++)
         assert_non_null(objects[i] = stook_sheaf_alloc(cache, 0, sheaf));
@@ -282,7 +282,7 @@ TEST_WITH(test_pool, setup, teardown)
     assert_int_equal(usage(group), 0);
     for (unsigned i = 0; i < 20; i++) {
         objects[i] = stook_pool_alloc(pool, 0);
-        check_object(objects[i], __LINE__ - 1);
+        check_object(objects[i], 0);
     }
     tag = stook_tag_of(objects[0]);
     assert_int_equal(usage(group), 20 * (uint64_t)cache->account.charge);
@@ -378,7 +378,7 @@ TEST_WITH(test_kmalloc, setup, teardown)
         assert_int_equal(stat_of(tag).live_bytes, 0);
     }
     for (int node = -1; node <= 0; node++) {
-        void *object = stook_kmalloc_node(3 << 20, 0, node);
+        void *object = kmalloc_with_node(3 << 20, 0, node);
         uint64_t here =
             (uint64_t)(uintptr_t)&test_kmalloc; /* the caller is the site, not the call */
         assert_non_null(object);
@@ -413,7 +413,7 @@ TEST_WITH(test_switching, setup, teardown)
     assert_int_equal(stook_tags_enable(NULL, 0), 0);
     cache = make("switching", 256, 0, 0);
     assert_non_null(objects[0] = stook_alloc(cache, 0));
-    assert_int_equal(stook_tags_share(cache, &tagged, &total), 0);
+    tagged_bytes(cache, &tagged, &total);
     assert_true(tagged == 0 && total > 0);
 
     assert_int_equal(stook_tags_enable(cache, 1), 0);
@@ -424,7 +424,7 @@ TEST_WITH(test_switching, setup, teardown)
     } while (stook_tag_of(objects[had - 1]) == 0);
     tag = stook_tag_of(objects[had - 1]);
     assert_int_equal(stat_of(tag).live_objects, 1); /* only what will be counted off is counted */
-    assert_int_equal(stook_tags_share(cache, &tagged, &total), 0);
+    tagged_bytes(cache, &tagged, &total);
     assert_true(tagged > 0 && tagged < total);
     first = had - 1;
     for (unsigned i = 0; i < N; i++)

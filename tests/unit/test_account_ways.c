@@ -9,11 +9,12 @@
 #include "charge/account.h"
 #include "charge/element.h"
 #include "support/test.h"
+#include "support/with.h"
 
 #include <stook/group.h>
 #include <stook/inline.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
+#include <stook/stat.h>
 
 enum { MANY = 700 }; /* some slabs and sheaves of the largest */
 
@@ -79,10 +80,10 @@ static __attribute__((noinline)) void *take(struct stook_cache *cache, unsigned 
         object = (stook_alloc)(cache, 0);
         break;
     case 3:
-        object = stook_alloc_group(cache, 0, STOOK_NO_GROUP);
+        object = alloc_with_group(cache, 0, STOOK_NO_GROUP);
         break;
     default:
-        object = stook_alloc_group(cache, 0, named);
+        object = alloc_with_group(cache, 0, named);
         break;
     }
     __asm__ __volatile__("" ::: "memory");

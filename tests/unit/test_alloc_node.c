@@ -12,6 +12,7 @@
 #include "support/check.h"
 #include "support/random.h"
 #include "support/topology_child.h"
+#include "support/with.h"
 
 #include <stook/group.h>
 #include <stook/kmem.h>
@@ -64,7 +65,7 @@ static int of_each_node(void *arg)
                 unsigned flags = random_below(&state, 2) ? STOOK_ZERO : STOOK_NORECLAIM;
                 char *object;
                 errno = 0;
-                object = stook_alloc_node(cache, flags, node);
+                object = alloc_with_node(cache, flags, node);
                 MUST((object == NULL) == (homes[node] < 0));
                 MUST(object || errno == EINVAL);
                 if (!object)
@@ -75,7 +76,7 @@ static int of_each_node(void *arg)
                 memset(object, 0x5a, 300);
                 held[holding++] = (struct check_object){cache, object};
                 errno = 0;
-                object = stook_alloc_node(cache, STOOK_THISNODE | STOOK_SIGNAL_SAFE, node);
+                object = alloc_with_node(cache, STOOK_THISNODE | STOOK_SIGNAL_SAFE, node);
                 MUST((object == NULL) == (homes[node] != node));
                 MUST(object ? (int)pagemap_node(object) == node : errno == ENOMEM);
                 stook_free(cache, object);
@@ -85,11 +86,11 @@ static int of_each_node(void *arg)
         MUST(give_all(&state) == 0);
     }
     MUST(stook_topology_cpu(0) >= 0);
-    MUST(!stook_alloc_node(cache, 0, 8) && !stook_alloc_node(cache, 0, -2));
+    MUST(!alloc_with_node(cache, 0, 8) && !alloc_with_node(cache, 0, -2));
     errno = 0;
-    MUST(!stook_alloc_node(cache, 0x800, 1) && errno == EINVAL);
+    MUST(!alloc_with_node(cache, 0x800, 1) && errno == EINVAL);
     MUST(!stook_alloc(cache, STOOK_THISNODE)); /* of which? */
-    held[0].object = stook_alloc_node(cache, 0, -1);
+    held[0].object = alloc_with_node(cache, 0, -1);
     MUST(held[0].object);
     stook_free(cache, held[0].object);
     MUST(stook_cache_destroy(cache) == 0);
@@ -112,7 +113,7 @@ static int from_barns(void *arg)
     made = cache->nodes[1].node.took;
     MUST(stook_topology_cpu(0) >= 0);
     for (; holding < CAPACITY; holding++) {
-        held[holding] = (struct check_object){cache, stook_alloc_node(cache, STOOK_SIGNAL_SAFE, 1)};
+        held[holding] = (struct check_object){cache, alloc_with_node(cache, STOOK_SIGNAL_SAFE, 1)};
         MUST(pagemap_node(held[holding].object) == 1);
     }
     MUST(cache->nodes[1].node.took == made); /* no slab was touched */
@@ -143,7 +144,7 @@ static int in_handlers(void *arg)
         }
         (void)context_enter();
         for (int node = 0; node < 4; node++) {
-            char *object = stook_alloc_node(cache, STOOK_SIGNAL_SAFE, node);
+            char *object = alloc_with_node(cache, STOOK_SIGNAL_SAFE, node);
             MUST(object && (turn < 2 || object[299] == 7));
             held[holding++] = (struct check_object){cache, object};
         }
@@ -153,7 +154,7 @@ static int in_handlers(void *arg)
             stook_free(cache, held[--holding].object);
     }
     errno = 0;
-    MUST(!stook_alloc_node(cache, STOOK_ZERO, 3) && errno == EINVAL); /* it has a constructor */
+    MUST(!alloc_with_node(cache, STOOK_ZERO, 3) && errno == EINVAL); /* it has a constructor */
     MUST(stook_cache_destroy(cache) == 0);
     check_all(NULL, 0);
     return 0;
@@ -222,7 +223,7 @@ static int beyond_a_limit(void *arg)
     for (unsigned i = 0; i < 8; i++) { /* of this CPU's home and others, strictly or not */
         fill_stack();
         errno = 0;
-        MUST(!stook_alloc_node(cache, i & 1 ? STOOK_THISNODE : 0, i & 2 ? 5 : 1));
+        MUST(!alloc_with_node(cache, i & 1 ? STOOK_THISNODE : 0, i & 2 ? 5 : 1));
         MUST(errno == EDQUOT);
         MUST(stook_topology_cpu(i < 4 ? 2 : 6) >= 0);
     }

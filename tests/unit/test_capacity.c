@@ -18,7 +18,7 @@
 #include "support/random.h"
 #include "support/test.h"
 
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
 
@@ -42,7 +42,7 @@ static void unmake(void)
 {
     assert_int_equal(stook_cache_destroy(cache), 0);
     check_all(NULL, 0);
-    assert_int_equal(stook_cached_bytes(), 0);
+    assert_int_equal(atomic_load(&budget.granted), 0);
     assert_int_equal(atomic_load(&adapt_grown), 0);
 }
 
@@ -69,12 +69,13 @@ static void check_held(unsigned n)
     check_all(held, n);
 }
 
-static uint64_t shown(const char *name)
+static uint64_t barn_bytes(void)
 {
-    char text[64];
+    uint64_t bytes = 0;
 
-    assert_true(stook_cache_show(cache, name, text, sizeof(text)) > 0);
-    return strtoull(text, NULL, 10);
+    for (unsigned i = 0; i < topology.nodes; i++)
+        bytes += cache->nodes[i].barn.bytes;
+    return bytes;
 }
 
 /* One CPU, so that what a slot holds is known. */
@@ -95,22 +96,22 @@ TEST(arguments)
     unsigned most;
 
     make(SIZE, 0, 0, 0);
-    most = stook_cache_capacity(cache);
+    most = cache_capacity(cache);
     assert_true(most > 0);
     errno = 0;
     assert_int_equal(stook_cache_set_capacity(cache, STOOK_SHEAF_CAPACITY_MAX + 1), -1);
     assert_int_equal(errno, E2BIG);
-    assert_int_equal(stook_cache_capacity(cache), most);
+    assert_int_equal(cache_capacity(cache), most);
     assert_int_equal(stook_cache_set_capacity(cache, STOOK_SHEAF_CAPACITY_MAX), 0);
-    assert_int_equal(stook_cache_capacity(cache), STOOK_SHEAF_CAPACITY_MAX);
+    assert_int_equal(cache_capacity(cache), STOOK_SHEAF_CAPACITY_MAX);
     assert_int_equal(stook_cache_set_capacity(cache, 1), 0);
-    assert_int_equal(stook_cache_capacity(cache), 1);
-    assert_int_equal(shown("sheaf_capacity"), 1);
+    assert_int_equal(cache_capacity(cache), 1);
+    assert_int_equal(cache_capacity(cache), 1);
     assert_int_equal(stook_cache_set_capacity(cache, 0), 0);
-    assert_int_equal(stook_cache_capacity(cache), most); /* the default again */
+    assert_int_equal(cache_capacity(cache), most); /* the default again */
     unmake();
     make(SIZE, STOOK_CACHE_NOSHEAF, 0, 0);
-    assert_int_equal(stook_cache_capacity(cache), 0);
+    assert_int_equal(cache_capacity(cache), 0);
     errno = 0;
     assert_int_equal(stook_cache_set_capacity(cache, 5), -1);
     assert_int_equal(errno, ENOTSUP);
@@ -182,7 +183,7 @@ TEST(less_is_drained)
     slot_count(cache, &objects, &sheaves);
     assert_int_equal(objects, 0);
     assert_int_equal(sheaves, 0);
-    assert_int_equal(shown("barn_bytes"), 0);
+    assert_int_equal(barn_bytes(), 0);
     unmake();
 }
 
@@ -229,7 +230,7 @@ TEST(bound_of_a_cache)
         for (unsigned flags = 0; flags <= STOOK_CACHE_ADAPTIVE; flags += STOOK_CACHE_ADAPTIVE) {
             unsigned held = 0;
             make(SIZE, flags, 16, budgets[b]);
-            assert_int_equal(shown("cached_bytes_max"), budgets[b]);
+            assert_int_equal(cache->policy.cached_max, budgets[b]);
             for (int turn = 0; turn < 12; turn++) {
                 unsigned to = random_below(&random, OBJECTS / 4);
                 struct stook_stat stat = {.size = sizeof(stat)};
@@ -240,9 +241,9 @@ TEST(bound_of_a_cache)
                     stook_free(cache, object[--held]);
                 assert_int_equal(stook_cache_stat(cache, &stat), 0);
                 assert_int_equal(stat.cached_bytes_max, budgets[b]);
-                assert_int_equal(stat.cached_bytes, stook_cached_bytes());
+                assert_int_equal(stat.cached_bytes, atomic_load(&budget.granted));
                 assert_true(stat.cached_bytes <= budgets[b]);
-                assert_true(shown("barn_bytes") <= stat.cached_bytes);
+                assert_true(barn_bytes() <= stat.cached_bytes);
                 slot_count(cache, &objects, &sheaves);
                 assert_true(objects * cache->layout.stride <= slots_most());
             }
@@ -267,12 +268,12 @@ TEST(bound_of_all)
             assert_true(most > max / 4);
             max /= 4;
             assert_int_equal(stook_cached_bytes_set_max(max), 0);
-            assert_true(stook_cached_bytes() <= max);
+            assert_true(atomic_load(&budget.granted) <= max);
         }
         if (turn == 9) {
             max = 0;
             assert_int_equal(stook_cached_bytes_set_max(0), 0);
-            assert_int_equal(stook_cached_bytes(), 0);
+            assert_int_equal(atomic_load(&budget.granted), 0);
         }
         for (int c = 0; c < CACHES; c++)
             for (int i = 0; i < EACH; i++)
@@ -280,16 +281,16 @@ TEST(bound_of_all)
         for (int c = 0; c < CACHES; c++)
             for (int i = 0; i < EACH; i++) {
                 stook_free(caches[c], objects[c][i]);
-                if (stook_cached_bytes() > most)
-                    most = stook_cached_bytes();
-                assert_true(stook_cached_bytes() <= max);
+                if (atomic_load(&budget.granted) > most)
+                    most = atomic_load(&budget.granted);
+                assert_true(atomic_load(&budget.granted) <= max);
             }
         check_all(NULL, 0);
     }
     assert_int_equal(stook_cached_bytes_set_max(setting_initial_number(SETTING_CACHED_MAX)), 0);
     for (int c = 0; c < CACHES; c++)
         assert_int_equal(stook_cache_destroy(caches[c]), 0);
-    assert_int_equal(stook_cached_bytes(), 0);
+    assert_int_equal(atomic_load(&budget.granted), 0);
 }
 
 /* ---- adaptive -------------------------------------------------------------------------------- */
@@ -319,12 +320,12 @@ TEST(grows_and_shrinks)
 
     pin();
     make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 0);
-    base = stook_cache_capacity(cache);
+    base = cache_capacity(cache);
     assert_int_equal(stook_cache_stat_enable(cache, STOOK_STATS_SLOW), 0);
     swing(n, 8);
     assert_true(cache_level(cache) > 0);
-    assert_true(stook_cache_capacity(cache) > base);
-    assert_true(stook_cached_bytes() <= cache->policy.cached_max);
+    assert_true(cache_capacity(cache) > base);
+    assert_true(atomic_load(&budget.granted) <= cache->policy.cached_max);
     assert_true(misses(n) <= 2); /* it has what it needs */
     assert_int_equal(stook_cache_stat(cache, &stat), 0);
     assert_int_equal(stat.capacity_grow, cache_level(cache));
@@ -332,8 +333,8 @@ TEST(grows_and_shrinks)
     check_all(NULL, 0);
     (void)stook_cache_shrink(cache);
     assert_int_equal(cache_level(cache), 0);
-    assert_int_equal(stook_cache_capacity(cache), base);
-    assert_int_equal(stook_cached_bytes(), 0);
+    assert_int_equal(cache_capacity(cache), base);
+    assert_int_equal(atomic_load(&budget.granted), 0);
     assert_int_equal(stook_cache_stat(cache, &stat), 0);
     assert_int_equal(stat.capacity_shrink, 1);
     unmake();
@@ -373,9 +374,9 @@ TEST(others_do_not)
     unsigned base;
 
     make(SIZE, 0, 0, 0);
-    base = stook_cache_capacity(cache);
+    base = cache_capacity(cache);
     swing(12000, 8);
-    assert_int_equal(stook_cache_capacity(cache), base);
+    assert_int_equal(cache_capacity(cache), base);
     assert_int_equal(cache_level(cache), 0);
     assert_int_equal(cache->nodes[0].barn.pressed, 0);
     unmake();
@@ -400,7 +401,7 @@ TEST(batches_fit)
             give(cache, 32);
         }
         assert_int_equal(stook_cache_stat(cache, &after), 0);
-        assert_true(stook_cache_capacity(cache) >= 32);
+        assert_true(cache_capacity(cache) >= 32);
         assert_int_equal(after.sheaf_swap, before.sheaf_swap);
         assert_int_equal(after.barn_get + after.barn_put, before.barn_get + before.barn_put);
         check_all(NULL, 0);
@@ -417,7 +418,7 @@ TEST(only_freeing)
     take(cache, OBJECTS);
     give(cache, OBJECTS);
     assert_int_equal(cache_level(cache), 0);
-    assert_true(shown("barn_bytes") <= 128 << 10);
+    assert_true(barn_bytes() <= 128 << 10);
     unmake();
 }
 
@@ -430,10 +431,10 @@ TEST(shrunk_by_others)
 
     make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 0);
     idle = cache;
-    base = stook_cache_capacity(idle);
+    base = cache_capacity(idle);
     swing(12000, 8);
     assert_true(cache_level(idle) > 0);
-    held = shown("cached_bytes");
+    held = atomic_load(&cache->policy.cached);
     assert_true(held > 1 << 20);
     busy = stook_cache_create("busy", 512, NULL);
     assert_non_null(busy);
@@ -442,8 +443,8 @@ TEST(shrunk_by_others)
         give(busy, 2000);
     }
     assert_int_equal(cache_level(idle), 0);
-    assert_int_equal(stook_cache_capacity(idle), base);
-    assert_true(shown("cached_bytes") <= 128 << 10);
+    assert_int_equal(cache_capacity(idle), base);
+    assert_true(atomic_load(&cache->policy.cached) <= 128 << 10);
     assert_int_equal(stook_cache_destroy(busy), 0);
     cache = idle;
     unmake();
@@ -482,7 +483,7 @@ TEST(grows_within_the_budget)
     make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 0);
     swing(12000, 8);
     assert_int_equal(cache_level(cache), 0);
-    assert_int_equal(stook_cached_bytes(), 0);
+    assert_int_equal(atomic_load(&budget.granted), 0);
     assert_int_equal(stook_cached_bytes_set_max(setting_initial_number(SETTING_CACHED_MAX)), 0);
     unmake();
 }
@@ -494,13 +495,13 @@ TEST(set_while_grown)
     swing(12000, 8);
     assert_true(cache_level(cache) > 0);
     assert_int_equal(stook_cache_set_capacity(cache, 11), 0);
-    assert_int_equal(stook_cache_capacity(cache), 11);
+    assert_int_equal(cache_capacity(cache), 11);
     assert_int_equal(cache_level(cache), 0);
     assert_int_equal(cache->policy.grown, 0);
     check_all(NULL, 0);
     swing(12000, 8);
     assert_true(cache_level(cache) > 0);
-    assert_int_equal(stook_cache_capacity(cache) % 11, 0);
+    assert_int_equal(cache_capacity(cache) % 11, 0);
     unmake();
 }
 

@@ -50,9 +50,9 @@ TEST(test_hierarchy)
     struct stook_group right = stook_group_create("right", top, MIB);
     struct stook_group leaf = stook_group_create("leaf", left, STOOK_UNLIMITED);
 
-    assert_string_equal(stook_group_name(leaf), "leaf");
-    assert_int_equal(stook_group_parent(leaf).id, left.id);
-    assert_int_equal(stook_group_parent(top).id, 0);
+    assert_string_equal(group_name_of(leaf), "leaf");
+    assert_int_equal(group_parent_of(leaf).id, left.id);
+    assert_int_equal(group_parent_of(top).id, 0);
     assert_true(charge(leaf, 100) && charge(left, 10) && charge(right, 1) && charge(top, 1000));
     assert_int_equal(usage(leaf), 100);
     assert_int_equal(usage(left), 110);
@@ -97,7 +97,7 @@ TEST(test_arguments)
         chain[i] = stook_group_create(name, i ? chain[i - 1] : STOOK_NO_GROUP, STOOK_UNLIMITED);
         assert_int_not_equal(chain[i].id, 0);
     }
-    assert_int_equal(strlen(stook_group_name(chain[0])), STOOK_GROUP_NAME_MAX);
+    assert_int_equal(strlen(group_name_of(chain[0])), STOOK_GROUP_NAME_MAX);
     errno = 0;
     assert_int_equal(
         stook_group_create("deep", chain[STOOK_GROUP_DEPTH_MAX - 1], STOOK_UNLIMITED).id, 0);
@@ -123,8 +123,8 @@ TEST(test_arguments)
         assert_int_equal(stook_group_set_limit(nonsense[i], 1), -1);
         assert_int_equal(stook_group_set_soft_limit(nonsense[i], 1, NULL, NULL), -1);
         assert_int_equal(stook_group_set_reclaim(nonsense[i], NULL, NULL), -1);
-        assert_null(stook_group_name(nonsense[i]));
-        assert_int_equal(stook_group_parent(nonsense[i]).id, 0);
+        assert_null(group_name_of(nonsense[i]));
+        assert_int_equal(group_parent_of(nonsense[i]).id, 0);
         if (nonsense[i].id)
             assert_int_equal(stook_group_create("child", nonsense[i], STOOK_UNLIMITED).id, 0);
     }

@@ -12,7 +12,7 @@
 
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
+#include <stook/stat.h>
 
 #include <errno.h>
 #include <pthread.h>

@@ -15,8 +15,7 @@
 #include "support/test.h"
 
 #include <stook/debug.h>
-#include <stook/pool.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #include <pthread.h>

@@ -6,6 +6,8 @@
 #include "support/fake_nodes.h"
 #include "support/test.h"
 
+#include "base/hooks.h"
+#include "cache/alloc.h"
 #include "large/large.h"
 
 #include <stook/stook.h>
@@ -23,8 +25,9 @@ static int policy_of_an_object(bool malloc_like)
     int mode = -1;
 
     (void)stook_mode(NULL); /* starts the library */
-    object = malloc_like ? large_alloc(0, 100000, 4096, false, NULL)
-                         : stook_alloc_node(stook_cache_create("policy", 2000, NULL), 0, 0);
+    object = malloc_like
+                 ? large_alloc(0, 100000, 4096, false, NULL)
+                 : alloc_on_node(stook_cache_create("policy", 2000, NULL), 0, 0, 0, HOOKS_GROUP);
     if (!object)
         return 99;
     object[0] = 1;

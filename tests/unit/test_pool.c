@@ -14,8 +14,7 @@
 #include "support/test.h"
 
 #include <stook/group.h>
-#include <stook/pool.h>
-#include <stook/reclaim.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #include <pthread.h>

@@ -11,7 +11,7 @@
 #include "support/check.h"
 #include "support/test.h"
 
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 enum { CAPACITY = 28, MOST = 20000 };

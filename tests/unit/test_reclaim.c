@@ -14,9 +14,7 @@
 #include "support/environment.h"
 #include "support/test.h"
 
-#include <stook/pool.h>
-#include <stook/reclaim.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #include <fcntl.h>

@@ -13,8 +13,8 @@
 
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
-#include <stook/tag.h>
-#include <stook/trace.h>
+#include <stook/stat.h>
+#include <stook/debug.h>
 
 #include <fcntl.h>
 

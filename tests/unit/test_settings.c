@@ -11,7 +11,7 @@
 #include "support/test.h"
 
 #include <stook/stat.h>
-#include <stook/trace.h>
+#include <stook/debug.h>
 
 #include <signal.h>
 

@@ -10,6 +10,7 @@
 
 #include "kmalloc/private.h"
 #include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "os/topology.h"
 #include "slab/node.h"
 #include "support/check.h"
@@ -19,7 +20,7 @@
 #include "support/test.h"
 
 #include <stook/inline.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 #include <stook/topology.h>
 
@@ -46,12 +47,12 @@ static void make(size_t size, unsigned flags, unsigned capacity, int on)
     taken = given = holding = 0;
 }
 
-static uint64_t show(const char *name)
+static struct stook_cache_usage used(void)
 {
-    char text[4096];
+    struct stook_cache_usage usage = {.size = sizeof(usage)};
 
-    MUST(stook_cache_show(cache, name, text, sizeof(text)) > 0);
-    return strtoull(text, NULL, 10);
+    MUST(stook_cache_usage(cache, &usage) == 0);
+    return usage;
 }
 
 /* One random call. */
@@ -105,7 +106,8 @@ static void give_all(void)
 /* Sums that always hold while no other thread is in a call, counted from the cache's creation on. */
 static void check_sums(void)
 {
-    uint64_t barn[4] = {0}, lists = 0, slabs = 0, in_slabs = 0;
+    uint64_t barn[4] = {0}, lists = 0, slabs = 0, in_slabs = 0, partial = 0, in_barns = 0, in_slots,
+             sheaves;
 
     MUST(SUM(alloc_fastpath) + SUM(alloc_slowpath) == taken);
     MUST(SUM(free_fastpath) + SUM(free_slowpath) == given);
@@ -123,6 +125,8 @@ static void check_sums(void)
         node_count_lists(cache, i, &in_lists);
         slabs += counts.slabs;
         in_slabs += counts.objects - in_lists.free;
+        partial += in_lists.partial;
+        in_barns += cache->nodes[i].barn.nr_full + cache->nodes[i].barn.nr_empty;
     }
     MUST(SUM(barn_get) == barn[0]);
     MUST(SUM(barn_put) == barn[2]);
@@ -132,12 +136,11 @@ static void check_sums(void)
     MUST(SUM(barn_lock_own) + SUM(barn_lock_near) + SUM(barn_lock_far) >=
          barn[0] + barn[2] + barn[3]);
     MUST(SUM(alloc_slab) - SUM(free_slab) == slabs);
-    MUST(SUM(free_add_partial) - SUM(free_remove_partial) - SUM(alloc_from_partial) ==
-         show("partial"));
-    MUST(SUM(sheaf_alloc) - SUM(sheaf_free) ==
-         show("sheaves") + show("barn_full") + show("barn_empty"));
-    MUST(show("slabs") == slabs && show("objects") == in_slabs);
-    MUST(show("active") == holding && show("sheaf_objects") <= in_slabs - holding);
+    MUST(SUM(free_add_partial) - SUM(free_remove_partial) - SUM(alloc_from_partial) == partial);
+    slot_count(cache, &in_slots, &sheaves);
+    MUST(SUM(sheaf_alloc) - SUM(sheaf_free) == sheaves + in_barns);
+    MUST(used().slabs == slabs && used().in_use + used().cached == in_slabs);
+    MUST(used().in_use == holding && in_slots <= in_slabs - holding);
 }
 
 /* Random calls, the sums again and again, and nothing is lost. */
@@ -317,7 +320,7 @@ TEST(test_modes)
 
     assert_int_equal(stook_cache_stat_enable(cache, STOOK_STATS_OFF), 0);
     slabs = SUM(alloc_slab);
-    assert_int_equal(show("statistics"), 0);
+    assert_int_equal(cache->stat_mode, STOOK_STATS_OFF);
     stook_free_bulk(cache, MOST, held);
     assert_int_equal(SUM(free_slowpath) + SUM(free_fastpath), 0);
     assert_int_equal(SUM(alloc_slab), slabs);
@@ -423,7 +426,7 @@ TEST(test_switching)
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(thread[i], NULL);
     assert_true(atomic_load(&calls) > 0);
-    assert_int_equal(show("active"), 0);
+    assert_int_equal(used().in_use, 0);
     assert_int_equal(stook_cache_stat_enable(cache, STOOK_STATS_ALL), 0);
     before = SUM(alloc_fastpath);
     in = before + SUM(alloc_slowpath);
@@ -439,7 +442,7 @@ TEST(test_switching)
     in = SUM(alloc_fastpath) + SUM(alloc_slowpath) - in;
     out = SUM(free_fastpath) + SUM(free_slowpath) - out;
     assert_int_equal(in, out);
-    assert_int_equal(show("active"), 0);
+    assert_int_equal(used().in_use, 0);
     assert_int_equal(stook_cache_destroy(cache), 0);
     check_all(NULL, 0);
 }
@@ -484,6 +487,7 @@ TEST(test_usage)
         uint64_t later;
     } larger = {.usage.size = sizeof(larger), .later = 7};
     const struct stook_cache_usage *usage = &larger.usage;
+    struct node_counts all = {0};
 
     make(80, 0, 0, STOOK_STATS_OFF);
     MUST(stook_alloc_bulk(cache, 0, MOST, held) == 0);
@@ -492,9 +496,18 @@ TEST(test_usage)
     assert_int_equal(larger.later, 0);
     assert_int_equal(usage->in_use, 10);
     assert_true(usage->cached > 0 && usage->free > 0);
-    assert_int_equal(usage->in_use + usage->cached + usage->free, show("total_objects"));
-    assert_int_equal(usage->slabs, show("slabs"));
-    assert_int_equal(usage->bytes, show("slab_bytes"));
+    for (unsigned i = 0; i < topology.nodes; i++) {
+        struct node_counts counts;
+        node_count(cache, i, &counts);
+        all.objects += counts.objects;
+        all.slabs += counts.slabs;
+        all.pages += counts.pages;
+    }
+    assert_int_equal(usage->in_use + usage->cached + usage->free, all.objects);
+    assert_int_equal(usage->slabs, all.slabs);
+    assert_int_equal(usage->bytes, all.pages << PAGE_SHIFT);
+    assert_int_equal(usage->capacity, cache_capacity(cache));
+    assert_true(usage->meta > 0);
     assert_true(usage->bytes_peak >= usage->bytes && usage->bytes >= MOST / 2 * 80);
     stook_free_bulk(cache, 10, held);
     (void)stook_cache_shrink(cache);
@@ -506,13 +519,6 @@ TEST(test_usage)
     assert_int_equal(stook_cache_usage(cache, &larger.usage), -1);
     assert_int_equal(errno, EINVAL);
     assert_int_equal(stook_cache_destroy(cache), 0);
-}
-
-TEST(test_names)
-{
-    for (unsigned i = 0; stook_cache_show_name(i); i++)
-        for (unsigned k = 0; k < i; k++)
-            assert_string_not_equal(stook_cache_show_name(i), stook_cache_show_name(k));
 }
 
 /* The classes of malloc keep their fast path, whatever is asked. */

@@ -15,12 +15,11 @@
 #include "os/topology.h"
 
 #include <stook/kmalloc.h>
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/rcu.h>
-#include <stook/sheaf.h>
 #include <stook/stook.h>
 #include <stook/topology.h>
-#include <stook/trace.h>
+#include <stook/debug.h>
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -14,7 +14,7 @@
 #include "slab/node.h"
 #include "slab/stat.h"
 
-#include <stook/pool.h>
+#include <stook/reserve.h>
 #include <stook/stook.h>
 
 #include <string.h>

@@ -90,11 +90,14 @@ const bool pin<T>::done = (stook_inline_layout_3(STOOK_INLINE_LAYOUT, &pin<T>::d
 #endif
 }
 
-// For stook_alloc_else().
 [[noreturn]] STOOK_CPP_COLD inline void *failed(struct stook_cache *, unsigned)
 {
     fail();
 }
+
+// For stook_alloc_with(): the call throws where there is no object.
+inline constexpr struct stook_alloc_args or_fail = {
+    sizeof(struct stook_alloc_args), nullptr, nullptr, nullptr, failed, 0, 0};
 
 [[noreturn]] STOOK_CPP_COLD inline void wrong_delete(const void *object, const char *what,
                                                      std::size_t bytes)

@@ -119,7 +119,7 @@ template <class Self, class T> class cache_calls
                 return first(flags);
         if (stook_inline_take(cache, flags, &object))
             return object;
-        return stook_alloc_else(cache, flags, failed);
+        return stook_alloc_with(cache, flags, &or_fail);
     }
 
     // Frees memory without a destructor's call.
@@ -250,7 +250,7 @@ template <class Self, class T> class cache_calls
     {
         struct stook_cache *cache = self().open(flags);
 
-        return cache ? stook_alloc_else(cache, flags, failed) : failed(cache, flags);
+        return cache ? stook_alloc_with(cache, flags, &or_fail) : failed(cache, flags);
     }
 
     struct bulk_undo {

@@ -76,14 +76,14 @@ template <class T> struct __attribute__((visibility("default"))) node_cache {
             return first();
         if (stook_inline_take(cache, STOOK_WAIT, &object))
             return object;
-        return stook_alloc_else(cache, STOOK_WAIT, failed);
+        return stook_alloc_with(cache, STOOK_WAIT, &or_fail);
     }
 
     STOOK_CPP_COLD static void *first()
     {
         struct stook_cache *cache = decide();
 
-        return cache ? stook_alloc_else(cache, STOOK_WAIT, failed)
+        return cache ? stook_alloc_with(cache, STOOK_WAIT, &or_fail)
                      : allocate_bytes(sizeof(T), alignof(T));
     }
 

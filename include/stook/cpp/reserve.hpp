@@ -7,8 +7,7 @@
 #define STOOK_CPP_RESERVE_HPP
 
 #include <stook/cpp/cache.hpp>
-#include <stook/pool.h>
-#include <stook/sheaf.h>
+#include <stook/reserve.h>
 
 #include <chrono>
 #include <ctime>

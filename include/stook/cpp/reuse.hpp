@@ -60,7 +60,7 @@ template <class T> class reuse_cache
 
         STOOK_CPP_PIN();
         if (!stook_inline_take(cache_, STOOK_WAIT, &object))
-            object = stook_alloc_else(cache_, STOOK_WAIT, detail::failed);
+            object = stook_alloc_with(cache_, STOOK_WAIT, &detail::or_fail);
         return std::launder(static_cast<T *>(object));
     }
 

@@ -290,7 +290,7 @@ const struct command command_profile = {
         "                    USR2 for instance\n"
         "\n"
         "A program that runs without this command writes FILE with STOOK_TAGS=1 and\n"
-        "STOOK_PROFILE=FILE in its environment, or by stook_profile_write() (stook/tag.h).\n"
+        "STOOK_PROFILE=FILE in its environment, or by stook_profile_write() (stook/stat.h).\n"
         "\n"
         "exit status: PROGRAM's own, 128 + N for signal N, and those of stook run; with FILE, 0,\n"
         "             1 a file cannot be read or written, 2 usage\n"

@@ -28,7 +28,7 @@ pub mod inline;
 #[path = "inline_none.rs"]
 pub mod inline;
 
-/// An address in the function that this is inlined into, for `stook_alloc_from`; NULL on machines that it does not
+/// An address in the function that this is inlined into, for `stook_alloc_args.from`; NULL on machines that it does not
 /// know.
 #[inline(always)]
 pub fn here() -> *const c_void {
@@ -105,7 +105,33 @@ pub struct stook_cache_args {
     pub slab_bytes_max: usize,
 }
 
-/// The numbers of a group; the caller sets `size`.
+/// What an allocation may say besides its flags; the caller sets `size`, and zeros are the defaults.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct stook_alloc_args {
+    pub size: usize,
+    pub site: *mut c_void,
+    pub from: *const c_void,
+    pub group: *const stook_group,
+    pub fail: Option<unsafe extern "C" fn(*mut stook_cache, c_uint) -> *mut c_void>,
+    pub node: c_int,
+    pub reserved: c_uint,
+}
+
+impl stook_alloc_args {
+    /// The defaults: `stook_alloc_with` is `stook_alloc`.
+    pub const NONE: Self = Self {
+        size: size_of::<Self>(),
+        site: core::ptr::null_mut(),
+        from: core::ptr::null(),
+        group: core::ptr::null(),
+        fail: None,
+        node: 0,
+        reserved: 0,
+    };
+}
+
+/// The numbers of a group, without what follows them in C; the caller sets `size`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct stook_group_stat {
@@ -120,6 +146,36 @@ pub struct stook_group_stat {
     pub reclaims: u64,
     pub soft_events: u64,
     pub children: u64,
+}
+
+/// The first counters of a cache; the caller sets `size`, and the library writes that many bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct stook_stat {
+    pub size: usize,
+    pub cached_bytes: u64,
+    pub cached_bytes_max: u64,
+    pub alloc_fastpath: u64,
+    pub free_fastpath: u64,
+    pub alloc_cpu_sheaf: u64,
+    pub free_cpu_sheaf: u64,
+    pub alloc_slowpath: u64,
+    pub free_slowpath: u64,
+}
+
+/// What a cache holds; the caller sets `size`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct stook_cache_usage {
+    pub size: usize,
+    pub in_use: u64,
+    pub cached: u64,
+    pub free: u64,
+    pub slabs: u64,
+    pub bytes: u64,
+    pub bytes_peak: u64,
+    pub meta: u64,
+    pub capacity: u64,
 }
 
 /// The head of a cache, which the inlined fast path reads (`struct stook_cache_head`).
@@ -183,12 +239,11 @@ extern "C" {
 
     // objects
     pub fn stook_alloc(cache: *mut stook_cache, flags: c_uint) -> *mut c_void;
-    pub fn stook_alloc_from(
+    pub fn stook_alloc_with(
         cache: *mut stook_cache,
         flags: c_uint,
-        from: *const c_void,
+        args: *const stook_alloc_args,
     ) -> *mut c_void;
-    pub fn stook_alloc_node(cache: *mut stook_cache, flags: c_uint, node: c_int) -> *mut c_void;
     pub fn stook_free(cache: *mut stook_cache, object: *mut c_void);
     pub fn stook_free_any(object: *mut c_void);
     pub fn stook_alloc_bulk(
@@ -211,8 +266,6 @@ extern "C" {
         arg: *mut c_void,
     ) -> c_int;
     pub fn stook_cache_set_capacity(cache: *mut stook_cache, capacity: c_uint) -> c_int;
-    pub fn stook_cache_capacity(cache: *const stook_cache) -> c_uint;
-    pub fn stook_cached_bytes() -> usize;
     pub fn stook_cached_bytes_set_max(bytes: usize) -> c_int;
 
     // the library
@@ -222,18 +275,14 @@ extern "C" {
 
     // stook/stat.h
     pub fn stook_cache_stat_enable(cache: *mut stook_cache, on: c_int) -> c_int;
-    pub fn stook_cache_show(
-        cache: *mut stook_cache,
-        name: *const c_char,
-        text: *mut c_char,
-        length: usize,
-    ) -> isize;
+    pub fn stook_cache_stat(cache: *mut stook_cache, stat: *mut stook_stat) -> c_int;
+    pub fn stook_cache_usage(cache: *mut stook_cache, usage: *mut stook_cache_usage) -> c_int;
 
-    // stook/tag.h
+    // stook/stat.h
     #[cfg(feature = "watch")]
     pub fn stook_profile_write(fd: c_int) -> c_int;
 
-    // stook/sheaf.h
+    // stook/reserve.h
     pub fn stook_sheaf_prefill(
         cache: *mut stook_cache,
         flags: c_uint,
@@ -253,7 +302,7 @@ extern "C" {
     ) -> *mut c_void;
     pub fn stook_sheaf_return(cache: *mut stook_cache, sheaf: *mut stook_sheaf);
 
-    // stook/pool.h
+    // stook/reserve.h
     pub fn stook_pool_create(cache: *mut stook_cache, min_objects: c_uint) -> *mut stook_pool;
     pub fn stook_pool_destroy(pool: *mut stook_pool) -> c_int;
     pub fn stook_pool_alloc(pool: *mut stook_pool, flags: c_uint) -> *mut c_void;
@@ -261,7 +310,7 @@ extern "C" {
     pub fn stook_pool_resize(pool: *mut stook_pool, min_objects: c_uint) -> c_int;
     pub fn stook_pool_available(pool: *const stook_pool) -> c_uint;
 
-    // stook/reclaim.h
+    // stook/reserve.h
     pub fn stook_reclaim_register(call: stook_reclaim_fn, arg: *mut c_void) -> c_int;
     pub fn stook_reclaim_unregister(call: stook_reclaim_fn, arg: *mut c_void) -> c_int;
 
@@ -273,13 +322,7 @@ extern "C" {
     ) -> stook_group;
     pub fn stook_group_destroy(group: stook_group) -> c_int;
     pub fn stook_group_enter(group: stook_group) -> stook_group;
-    pub fn stook_group_leave(previous: stook_group);
     pub fn stook_group_current() -> stook_group;
-    pub fn stook_alloc_group(
-        cache: *mut stook_cache,
-        flags: c_uint,
-        group: stook_group,
-    ) -> *mut c_void;
     pub fn stook_group_of(object: *const c_void) -> stook_group;
     pub fn stook_group_set_limit(group: stook_group, limit: usize) -> c_int;
     pub fn stook_group_set_reclaim(

@@ -165,12 +165,13 @@ pub unsafe fn stook_alloc(cache: *mut stook_cache, _flags: c_uint) -> *mut c_voi
     allocate(cache, GROUP.get())
 }
 
-pub unsafe fn stook_alloc_from(
+pub unsafe fn stook_alloc_with(
     cache: *mut stook_cache,
-    flags: c_uint,
-    _from: *const c_void,
+    _flags: c_uint,
+    args: *const stook_alloc_args,
 ) -> *mut c_void {
-    stook_alloc(cache, flags)
+    // A group is NULL or a valid one.
+    allocate(cache, (*args).group.as_ref().map_or_else(|| GROUP.get(), |group| group.id))
 }
 
 pub unsafe fn stook_free(cache: *mut stook_cache, object: *mut c_void) {
@@ -246,12 +247,9 @@ pub unsafe fn stook_cache_set_capacity(cache: *mut stook_cache, capacity: c_uint
     0
 }
 
-pub unsafe fn stook_cache_capacity(cache: *const stook_cache) -> c_uint {
+pub unsafe fn stook_cache_usage(cache: *mut stook_cache, usage: *mut stook_cache_usage) -> c_int {
     let _all = all();
-    made(cache).capacity
-}
-
-pub unsafe fn stook_cached_bytes() -> usize {
+    (*usage).capacity = made(cache).capacity.into();
     0
 }
 
@@ -335,18 +333,6 @@ pub unsafe fn stook_group_destroy(group: stook_group) -> c_int {
 
 pub unsafe fn stook_group_enter(group: stook_group) -> stook_group {
     stook_group { id: GROUP.replace(group.id) }
-}
-
-pub unsafe fn stook_group_leave(previous: stook_group) {
-    GROUP.set(previous.id);
-}
-
-pub unsafe fn stook_alloc_group(
-    cache: *mut stook_cache,
-    _flags: c_uint,
-    group: stook_group,
-) -> *mut c_void {
-    allocate(cache, group.id)
 }
 
 pub unsafe fn stook_group_of(object: *const c_void) -> stook_group {

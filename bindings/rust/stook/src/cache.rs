@@ -216,8 +216,16 @@ impl<T, H: Return<T>> Cache<T, H> {
 
     /// How many objects a new sheaf of a CPU holds.
     pub fn capacity(&self) -> u32 {
-        // SAFETY: the cache lives.
-        self.raw.handle().map_or(0, |cache| unsafe { sys::stook_cache_capacity(cache.as_ptr()) })
+        let mut usage = sys::stook_cache_usage {
+            size: size_of::<sys::stook_cache_usage>(),
+            ..Default::default()
+        };
+
+        if let Ok(cache) = self.raw.handle() {
+            // SAFETY: the cache lives. Where the call fails, there is no capacity.
+            unsafe { sys::stook_cache_usage(cache.as_ptr(), &mut usage) };
+        }
+        usage.capacity as u32
     }
 
     /// Changes that.

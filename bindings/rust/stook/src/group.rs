@@ -157,7 +157,7 @@ pub struct Entered<'a> {
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         // SAFETY: the call is for the thread that entered.
-        unsafe { sys::stook_group_leave(self.previous) }
+        unsafe { sys::stook_group_enter(self.previous) };
     }
 }
 
@@ -170,8 +170,9 @@ impl<T, H: Return<T>> Cache<T, H> {
             Ok(cache) => cache,
             Err(error) => return Err(Refused::new(value, error)),
         };
-        // SAFETY: the cache lives.
-        let object = unsafe { sys::stook_alloc_group(cache.as_ptr(), sys::STOOK_WAIT, group.0) };
+        let args = sys::stook_alloc_args { group: &group.0, ..sys::stook_alloc_args::NONE };
+        // SAFETY: the cache and the group live.
+        let object = unsafe { sys::stook_alloc_with(cache.as_ptr(), sys::STOOK_WAIT, &args) };
         match NonNull::new(object) {
             Some(object) => Ok(Slot::from_raw(object.cast()).write(value)),
             None => Err(Refused::new(value, Error::last())),

@@ -27,7 +27,7 @@ pub use cache::Cache;
 pub use error::{Error, Refused};
 pub use group::{Entered, Group, GroupUsage};
 pub use home::{ByAddress, Home, Of, Return};
-pub use library::{cached_bytes, mode, report, version, Format};
+pub use library::{mode, report, version, Format};
 pub use malloc::Malloc;
 #[cfg(feature = "alloc")]
 pub use many::Batch;

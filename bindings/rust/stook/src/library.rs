@@ -69,13 +69,3 @@ pub fn version() -> &'static str {
     // SAFETY: no arguments.
     text(unsafe { sys::stook_version() })
 }
-
-/// Bytes that all caches keep for reuse in their barns.
-///
-/// ```
-/// println!("{} bytes kept", stook::cached_bytes());
-/// ```
-pub fn cached_bytes() -> usize {
-    // SAFETY: no arguments.
-    unsafe { sys::stook_cached_bytes() }
-}

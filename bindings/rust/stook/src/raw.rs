@@ -163,8 +163,11 @@ impl Raw {
     #[inline(never)]
     pub(crate) fn pop_slow(&self, flags: c_uint, from: *const c_void) -> *mut c_void {
         match self.handle() {
-            // SAFETY: as in pop().
-            Ok(cache) => unsafe { sys::stook_alloc_from(cache.as_ptr(), flags, from) },
+            Ok(cache) => {
+                let args = sys::stook_alloc_args { from, ..sys::stook_alloc_args::NONE };
+                // SAFETY: as in pop().
+                unsafe { sys::stook_alloc_with(cache.as_ptr(), flags, &args) }
+            }
             Err(_) => ptr::null_mut(),
         }
     }
