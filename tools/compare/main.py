@@ -32,7 +32,7 @@ FOLDERS = ("/usr/lib/*", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local
 
 
 class Options(typing.NamedTuple):
-    library: str
+    ours: str
     mallocs: str
     rounds: str
     timeout: str
@@ -66,7 +66,7 @@ def installed(library):
 
 def chosen(options):
     """The mallocs to compare, the one to compare with first."""
-    found, mallocs, named = installed(options.library), {}, []
+    found, mallocs, named = installed(options.ours), {}, []
     for word in (options.mallocs or "all").split(","):
         name, is_path, path = word.partition("=")
         if name == "all" and not is_path:
