@@ -219,7 +219,7 @@ void adapt_shrink(struct stook_cache *cache)
         adapt_collect(cache);
 }
 
-void adapt_act(struct stook_cache *cache)
+FIRST_TEXT void adapt_act(struct stook_cache *cache)
 {
     int saved = errno;
     uint32_t verdict;
@@ -275,7 +275,7 @@ static struct stook_cache *adapt_next(const struct stook_cache *own, bool near)
     return NULL;
 }
 
-void adapt_scan(const struct stook_cache *own, bool near)
+FIRST_TEXT void adapt_scan(const struct stook_cache *own, bool near)
 {
     struct stook_cache *cache;
     struct pin pin;

@@ -84,7 +84,7 @@ void pin_wait(const struct stook_cache *cache)
 
 /* By the table: a handler that forked may have interrupted a change of the list.  Counts that are 0
  * already are not written, since that would copy their page. */
-FIRST_TEXT void pin_child(void)
+SECOND_TEXT void pin_child(void)
 {
     for (unsigned i = 0; i < cache_list.end; i++)
         if (cache_table[i] && cache_table[i]->pins > 0)

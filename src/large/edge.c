@@ -115,7 +115,7 @@ bool edge_drop(void *object, size_t pages)
     return true;
 }
 
-size_t edge_trim(void)
+__attribute__((cold)) size_t edge_trim(void)
 {
     size_t pages = 0;
 
@@ -180,7 +180,7 @@ bool edge_span_open(void *object, size_t blocks)
                                (blocks * BLOCK_PAGES - edge_table[i].pages) * PAGE_SIZE);
 }
 
-void edge_span_close(void *object, size_t blocks)
+__attribute__((cold)) void edge_span_close(void *object, size_t blocks)
 {
     int i = edge_find(object);
 

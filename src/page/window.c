@@ -270,7 +270,7 @@ static int window_probe(void)
 }
 
 /* What of the map is mapped goes. */
-static void window_clear(void)
+static __attribute__((cold)) void window_clear(void)
 {
     for (unsigned part = 0; part < WINDOW_PARTS; part++) {
         size_t from = window.side[1].at[part], to = window.side[0].at[part];
@@ -334,7 +334,7 @@ bool window_init(size_t size)
     return false;
 }
 
-void window_exit(void)
+__attribute__((cold)) void window_exit(void)
 {
     if (window.reserved)
         os_unmap((void *)pagemap.base, window_place(pagemap.base, pagemap.size));

@@ -99,7 +99,7 @@ static void zone_set_like(struct block *block, bool huge, bool moved)
         atomic_fetch_add_explicit(&zone_all.splits, (uint32_t)(now - before), memory_order_relaxed);
 }
 
-bool zone_set_huge(struct block *block, bool huge)
+__attribute__((cold)) bool zone_set_huge(struct block *block, bool huge)
 {
     if (block->huge == huge)
         return false;
@@ -107,12 +107,12 @@ bool zone_set_huge(struct block *block, bool huge)
     return true;
 }
 
-void zone_set_moved(struct block *block, bool moved)
+__attribute__((cold)) void zone_set_moved(struct block *block, bool moved)
 {
     zone_set_like(block, block->huge, moved);
 }
 
-void zone_advise(uint32_t first, uint32_t n, bool huge)
+__attribute__((cold)) void zone_advise(uint32_t first, uint32_t n, bool huge)
 {
     bool changed = false;
 

@@ -148,7 +148,7 @@ LOCK_UNCHECKED static void zone_unmap_run(struct zone *zone, uint32_t first, uin
 }
 
 /* Zones of the library's own objects keep theirs: that is little, and growth there is rare. */
-void zone_unmap(struct zone *zone, uint32_t keep, uint32_t runs)
+__attribute__((cold)) void zone_unmap(struct zone *zone, uint32_t keep, uint32_t runs)
 {
     uint32_t end = zone->end, first, n;
 
@@ -176,7 +176,7 @@ void zone_trim(struct zone *zone, size_t pages)
         zone_unmap(zone, keep, 1);
 }
 
-bool zone_unmap_taken(struct zone *zone, uint32_t index)
+__attribute__((cold)) bool zone_unmap_taken(struct zone *zone, uint32_t index)
 {
     if (zone_is_own(zone) || !zone_unmap_blocks(index, 1))
         return false;
@@ -216,7 +216,7 @@ __attribute__((cold)) uint32_t zone_unmap_spare(struct zone *zone, uint32_t most
 /* ---- taking again --------------------------------------------------------------------------- */
 
 /* A mapping anew has no advice, is in core dumps as a whole, and is bound to no node. */
-static void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
+static __attribute__((cold)) void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
 {
     zone_set_gone(zone, first, n, false);
     zone->clean += n;
@@ -233,7 +233,7 @@ static void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
     }
 }
 
-void zone_lose(struct zone *zone, uint32_t i)
+__attribute__((cold)) void zone_lose(struct zone *zone, uint32_t i)
 {
     struct block *block = zone_block(i);
 
@@ -268,7 +268,7 @@ static void zone_undo(struct zone *zone, uint32_t first, uint32_t end)
             zone_renew(zone, i, n);
 }
 
-int zone_remap(struct zone *zone, uint32_t first, uint32_t n)
+__attribute__((cold)) int zone_remap(struct zone *zone, uint32_t first, uint32_t n)
 {
     uint32_t end = first + n, run;
 
@@ -286,7 +286,7 @@ int zone_remap(struct zone *zone, uint32_t first, uint32_t n)
     return 0;
 }
 
-int zone_remap_step(struct zone *zone, uint32_t first)
+__attribute__((cold)) int zone_remap_step(struct zone *zone, uint32_t first)
 {
     uint32_t end = first + zone_share(zone) / ZONE_STEP, n;
     int error;

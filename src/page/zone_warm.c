@@ -236,7 +236,7 @@ static struct block *zone_next_soiled(struct zone *zone, bool all)
     return block;
 }
 
-size_t zone_purge(struct zone *zone, size_t limit, size_t runs, size_t most)
+__attribute__((cold)) size_t zone_purge(struct zone *zone, size_t limit, size_t runs, size_t most)
 {
     size_t gone = 0;
 

@@ -179,7 +179,7 @@ bool percpu_may_fence(unsigned cpu)
     return !percpu.isolated || !(percpu.isolated[cpu / 64] >> cpu % 64 & 1);
 }
 
-bool percpu_fence(unsigned cpu)
+__attribute__((cold)) bool percpu_fence(unsigned cpu)
 {
     if (!percpu.rseq)
         return true;

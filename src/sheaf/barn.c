@@ -426,7 +426,7 @@ void barn_fit(struct stook_cache *cache, unsigned node)
     barn_cut(cache, barn, barn->full_limit, barn->full_limit + BARN_EMPTY_MORE);
 }
 
-void barn_drain(struct stook_cache *cache, unsigned node)
+__attribute__((cold)) void barn_drain(struct stook_cache *cache, unsigned node)
 {
     struct barn *barn = &cache->nodes[node].barn;
 

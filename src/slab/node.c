@@ -338,7 +338,7 @@ uint32_t node_take_near(struct stook_cache *cache, unsigned node, void **objects
     return got;
 }
 
-size_t node_shrink(struct stook_cache *cache, unsigned node_id)
+__attribute__((cold)) size_t node_shrink(struct stook_cache *cache, unsigned node_id)
 {
     struct node *node = &cache->nodes[node_id].node;
     size_t bytes = 0;

@@ -188,7 +188,7 @@ const char *settings_unknown(unsigned n, size_t *length)
     settings_start();
     if (n >= settings_strange.n)
         return NULL;
-    *length = strcspn(settings_strange.name[n], "=");
+    *length = (size_t)(strchr(settings_strange.name[n], '=') - settings_strange.name[n]);
     return settings_strange.name[n];
 }
 
@@ -199,7 +199,7 @@ void settings_warn(void)
     settings_strange.warned = true;
     for (unsigned i = 0; i < settings_strange.n; i++) {
         const char *name = settings_strange.name[i];
-        size_t length = strcspn(name, "=");
+        size_t length = (size_t)(strchr(name, '=') - name);
         if (!settings_in_run(name, length))
             report_warn("%.*s is no setting: the nearest is %s (stook info --settings lists all)",
                         length < SETTINGS_NAME ? (int)length : SETTINGS_NAME, name,
