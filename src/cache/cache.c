@@ -125,8 +125,6 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     stat_init(cache);
     __atomic_store_n(&cache_table[index], cache, __ATOMIC_RELEASE);
     list_add_tail(&cache_list.all, &cache->link);
-    if (cache_list.end <= index)
-        cache_list.end = index + 1;
 }
 
 void cache_boot(void)
@@ -148,7 +146,7 @@ void cache_boot(void)
     cache_harden = cache_hardening(setting_number(SETTING_HARDEN));
     if (cache_harden & STOOK_CACHE_GUARD_PAGES)
         runs_start();
-    budget_init();
+    atomic_store_explicit(&budget.max, setting_number(SETTING_CACHED_MAX), memory_order_relaxed);
     list_init(&cache_list.all);
     lock_take(&cache_list.lock, LOCK_CACHES);
     for (unsigned i = 0; i <= SHEAF_CLASSES; i++) {
@@ -419,14 +417,12 @@ __attribute__((cold)) void cache_count(struct stook_cache *cache, struct cache_c
     for (unsigned i = 0; i < topology.nodes; i++) {
         struct barn *barn = &cache->nodes[i].barn;
         struct node_counts of_node;
-        struct node_lists lists;
         lock_take(&barn->lock, LOCK_BARN);
         for (struct sheaf *s = barn->full; s; s = s->next)
             counts->cached += s->size;
         counts->barns += barn->nr_full + barn->nr_empty;
         lock_drop(&barn->lock, LOCK_BARN);
-        node_count_lists(cache, i, &lists);
-        free += lists.free;
+        free += node_count_free(cache, i);
         node_count(cache, i, &of_node);
         counts->slabs += of_node.slabs;
         counts->objects += of_node.objects;

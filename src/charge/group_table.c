@@ -176,7 +176,7 @@ SECOND_TEXT LOCK_UNCHECKED void group_unlock(void)
          * aarch64's is a store-release before a load-acquire (ldar, which seq_cst makes it). */
     } while (
         __builtin_expect(atomic_load_explicit(&group_table.pending, memory_order_seq_cst), 0) &&
-        lock_try(&group_table.lock, LOCK_GROUPS));
+        lock_enter(&group_table.lock, LOCK_GROUPS, true));
 }
 
 SECOND_TEXT void group_fork_take(void)

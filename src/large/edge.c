@@ -147,8 +147,7 @@ void edge_span(void *object, size_t blocks, size_t pages)
     size_t rest = blocks * BLOCK_PAGES - pages;
 
     if (rest == 0 || os_page_size() != PAGE_SIZE ||
-        atomic_load_explicit(&edge_spans, memory_order_relaxed) >= EDGE_SPANS ||
-        os_is_data_limited())
+        atomic_load_explicit(&edge_spans, memory_order_relaxed) >= EDGE_SPANS || os_is_data_limited)
         return;
     for (unsigned i = 0; i < EDGE_SPANS; i++) {
         uintptr_t none = 0;

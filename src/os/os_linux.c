@@ -103,25 +103,15 @@ bool os_unguard(void *address, size_t size)
     return raw_result(SYS_mprotect, address, size, PROT_READ | PROT_WRITE) == 0;
 }
 
-static size_t os_space_limited = SIZE_MAX;
-static bool os_data_limited;
+size_t os_space_limit = SIZE_MAX;
+bool os_is_data_limited;
 
 void os_read_limits(void)
 {
     struct rlimit limit;
 
-    os_space_limited = raw_getrlimit(RLIMIT_AS, &limit) == 0 ? limit.rlim_cur : SIZE_MAX;
-    os_data_limited = raw_getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-}
-
-size_t os_space_limit(void)
-{
-    return os_space_limited;
-}
-
-bool os_is_data_limited(void)
-{
-    return os_data_limited;
+    os_space_limit = raw_getrlimit(RLIMIT_AS, &limit) == 0 ? limit.rlim_cur : SIZE_MAX;
+    os_is_data_limited = raw_getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
 void os_release(void *address, size_t size)

@@ -261,7 +261,7 @@ static int window_probe(void)
 
     if (!error)
         error = window_cover_map(window.middle - 1, 1, true);
-    if (error || os_space_limit() == SIZE_MAX)
+    if (error || os_space_limit == SIZE_MAX)
         return error;
     error = window_map(pagemap_block(window.middle), BLOCK_SIZE);
     if (!error)
@@ -306,7 +306,7 @@ static bool window_reserve(size_t size)
 
     if (size > window_reserved_most)
         size = window_reserved_most;
-    while (size / 2 >= window_least && size > os_space_limit() / 5 * 2)
+    while (size / 2 >= window_least && size > os_space_limit / 5 * 2)
         size /= 2; /* half and more is the program's own */
     for (; !base && size >= window_least; size /= 2) {
         bytes = window_place(0, size);
