@@ -6,7 +6,7 @@
 
 For each load all variants are up at once.  A round gives every one of them a short slice of the load, in random order, so what
 else the machine does meets all alike.  CPU time is the kernel's clock of the proxy's process.  A ratio is the median over the
-rounds of a variant's rate divided by the best other's, which the even rounds choose and the odd ones compare.  The peak is VmHWM.
+rounds of a variant's rate divided by the best other's, which is chosen in other rounds than those that compare.  The peak is VmHWM.
 The memory after is resident `--idle` seconds behind the load.  build.sh makes the programs.
 """
 import argparse
@@ -84,6 +84,16 @@ def measure(build, load, rounds, scale, idle):
                 for variant, proxy in proxies.items()}
 
 
+def ratios_of(variant, rates):
+    """Beside the best other, which every second round chooses for the rounds between, and those for it."""
+    ratios = []
+    for n in (0, 1):
+        others = {name: statistics.median(row[n::2]) for name, row in rates.items() if name not in (variant, "on Stook")}
+        best = max(others, key=others.get)
+        ratios += [own / other for own, other in zip(rates[variant][1 - n::2], rates[best][1 - n::2])]
+    return ratios
+
+
 def interval(ratios):
     """95 % of the median, by drawing the rounds again."""
     medians = sorted(statistics.median(random.choices(ratios, k=len(ratios))) for _ in range(2000))
@@ -103,10 +113,8 @@ def main():
     print("| --- | --- | ---: | ---: | ---: | ---: |")
     for load in LOADS:
         found = measure(build, load, options.rounds, options.scale, options.idle)
-        chosen = {variant: statistics.median(rates[::2]) for variant, (rates, _, _) in found.items()}
         for variant, (rates, peak, after) in found.items():
-            best = max((other for other in chosen if other not in (variant, "on Stook")), key=chosen.get)
-            ratios = [own / other for own, other in zip(rates[1::2], found[best][0][1::2])]
+            ratios = ratios_of(variant, {name: row[0] for name, row in found.items()})
             low, high = interval(ratios)
             print(f"| {load} | {variant} | {statistics.median(rates):.0f} | {statistics.median(ratios):.3f} "
                   f"[{low:.2f}, {high:.2f}] | {peak:.1f} | {after:.1f} |", flush=True)
