@@ -133,11 +133,12 @@ static void flame_write(FILE *to, const struct flame_node *node)
 
 static void flame_graph(const struct flame *flame, const struct flame_node *root)
 {
-    fputs("<p id=\"flame-find\" hidden><label>search <input id=\"flame-term\" type=\"search\"></label> "
-          "<button id=\"flame-all\" type=\"button\">show all</button> <output id=\"flame-said\" "
-          "class=\"soft\">a click on a frame zooms into it</output></p>\n<div id=\"flame\"></div>\n"
-          "<script id=\"flame-data\" type=\"application/json\">",
-          flame->to);
+    fputs(
+        "<p id=\"flame-find\" hidden><label>search <input id=\"flame-term\" type=\"search\"></label> "
+        "<button id=\"flame-all\" type=\"button\">show all</button> <output id=\"flame-said\" "
+        "class=\"soft\">a click on a frame zooms into it</output></p>\n<div id=\"flame\"></div>\n"
+        "<script id=\"flame-data\" type=\"application/json\">",
+        flame->to);
     flame_write(flame->to, root);
     fprintf(flame->to, "</script>\n<script nonce=\"%s\">\n", flame->nonce);
     (void)fwrite(report_script, 1, (size_t)(report_script_end - report_script), flame->to);
@@ -148,7 +149,8 @@ static void flame_graph(const struct flame *flame, const struct flame_node *root
 
 static int flame_by_name(const void *left, const void *right)
 {
-    return strcmp(((const struct flame_node *)left)->name, ((const struct flame_node *)right)->name);
+    return strcmp(((const struct flame_node *)left)->name,
+                  ((const struct flame_node *)right)->name);
 }
 
 static int flame_by_bytes(const void *left, const void *right)
@@ -168,7 +170,8 @@ static size_t flame_rows(const struct flame *flame, struct flame_node *row)
     for (size_t i = 0; i < flame->tags; i++) {
         row[i] = (struct flame_node){.bytes = flame->tag[i].counts.bytes,
                                      .objects = flame->tag[i].counts.objects};
-        strncpy(row[i].name, look_site_name(flame->names, &flame->tag[i].site, text), FLAME_NAME - 1);
+        strncpy(row[i].name, look_site_name(flame->names, &flame->tag[i].site, text),
+                FLAME_NAME - 1);
     }
     qsort(row, flame->tags, sizeof(*row), flame_by_name);
     for (size_t i = 0; i < flame->tags; i++) {
@@ -188,10 +191,11 @@ static void flame_table(const struct flame *flame)
     struct flame_node *row = target_need(calloc(flame->tags, sizeof(*row)));
     size_t rows = flame_rows(flame, row);
 
-    fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"call sites\"><table><thead><tr>"
-          "<th scope=\"col\">call site, wrappers of malloc left out</th><th scope=\"col\">in use</th>"
-          "<th scope=\"col\">objects</th></tr></thead>\n",
-          flame->to);
+    fputs(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"call sites\"><table><thead><tr>"
+        "<th scope=\"col\">call site, wrappers of malloc left out</th><th scope=\"col\">in use</th>"
+        "<th scope=\"col\">objects</th></tr></thead>\n",
+        flame->to);
     for (size_t i = 0; i < rows && i < FLAME_ROWS; i++) {
         fputs("<tr><th scope=\"row\">", flame->to);
         report_text(flame->to, look_fold(*row[i].name ? row[i].name : "?", FLAME_COLUMNS));
@@ -224,9 +228,8 @@ static void flame_take_tracks(struct flame *flame)
     for (size_t i = 0; i < flame->sites.sites; i++) {
         const struct look_site *site = flame->sites.site[i];
         flame->tag = target_row(flame->tag, flame->tags, sizeof(*flame->tag));
-        flame->tag[flame->tags++] =
-            (struct flame_tag){.counts = {.objects = site->objects, .bytes = site->bytes},
-                               .site = site->place.site};
+        flame->tag[flame->tags++] = (struct flame_tag){
+            .counts = {.objects = site->objects, .bytes = site->bytes}, .site = site->place.site};
     }
 }
 
@@ -255,16 +258,19 @@ void report_flame(struct heap *heap, const char *nonce, FILE *to)
     for (size_t i = 0; i < flame.tags; i++)
         flame_add(&flame, &root, &flame.tag[i]);
     if (root.bytes == 0) {
-        fputs("<p class=\"soft\">The process has no samples of its call sites: it has allocated too little, "
-              "or takes none (STOOK_SAMPLE is not set); with STOOK_TAGS=1 it counts all, with STOOK_DEBUG=U it "
-              "has stacks.</p>\n",
-              to);
+        fputs(
+            "<p class=\"soft\">The process has no samples of its call sites: it has allocated too little, "
+            "or takes none (STOOK_SAMPLE is not set); with STOOK_TAGS=1 it counts all, with STOOK_DEBUG=U it "
+            "has stacks.</p>\n",
+            to);
     } else {
-        fprintf(to, "<p class=\"soft\">%s in use by %zu call sites%s; callers are above what they call.</p>\n",
-                output_bytes((int64_t)root.bytes, false), flame.tags,
-                flame.sampled == 0            ? ""
-                : flame.sampled == flame.tags ? ", estimated from samples"
-                                              : ", some of them estimated from samples");
+        fprintf(
+            to,
+            "<p class=\"soft\">%s in use by %zu call sites%s; callers are above what they call.</p>\n",
+            output_bytes((int64_t)root.bytes, false), flame.tags,
+            flame.sampled == 0            ? ""
+            : flame.sampled == flame.tags ? ", estimated from samples"
+                                          : ", some of them estimated from samples");
         flame_graph(&flame, &root);
         flame_table(&flame);
     }
