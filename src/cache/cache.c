@@ -76,6 +76,8 @@ static unsigned cache_min_partial(const struct stook_cache *cache)
 {
     size_t slabs = CACHE_EMPTY_BYTES / ((size_t)PAGE_SIZE << cache->layout.order);
 
+    if (cache->object_size > LAYOUT_COMMON_MAX) /* their pages are worth more to the others */
+        return 0;
     return slabs > CACHE_EMPTY_SLABS ? CACHE_EMPTY_SLABS : slabs < 1 ? 1 : (unsigned)slabs;
 }
 
@@ -240,12 +242,13 @@ static unsigned cache_flags_hardened(unsigned flags, bool constructed)
     return flags & CACHE_SHADOW ? flags & ~(unsigned)CACHE_HARDENED : flags;
 }
 
-/* With its debug flags.  A cache that has some has no sheaves, and its links lie outside. */
-static unsigned cache_flags(const char *name, unsigned flags, bool constructed)
+/* With its debug flags.  A cache that has some has no sheaves, and its links lie outside; so has one of large objects, of
+ * which a sheaf would hold too much. */
+static unsigned cache_flags(const char *name, size_t size, unsigned flags, bool constructed)
 {
     if (hooks.cache_plan)
         flags = hooks.cache_plan(name, flags, NULL);
-    if (flags & CACHE_DEBUG)
+    if ((flags & CACHE_DEBUG) || size > LAYOUT_COMMON_MAX)
         flags = (flags & ~(STOOK_CACHE_ADAPTIVE | STOOK_CACHE_LINK_INSIDE)) | STOOK_CACHE_NOSHEAF;
     return cache_flags_hardened(flags, constructed);
 }
@@ -253,7 +256,8 @@ static unsigned cache_flags(const char *name, unsigned flags, bool constructed)
 struct stook_cache *cache_make(const char *name, size_t size, const struct stook_cache_args *given)
 {
     struct stook_cache_args wanted = *given, *args = &wanted;
-    unsigned index, flags = args->flags = cache_flags(name, args->flags, args->ctor || args->dtor);
+    unsigned index,
+        flags = args->flags = cache_flags(name, size, args->flags, args->ctor || args->dtor);
     struct stook_cache *cache;
     uint16_t *permutation = NULL;
     struct layout layout;
