@@ -76,6 +76,7 @@ struct stook_pool {
     _Atomic uint32_t words __attribute__((aligned(64))); /* of the array */
     _Atomic(_Atomic(void *) *) chunk[POOL_CHUNKS];
     size_t asked; /* a bag of stook_kmalloc()'s objects: their size; else 0 */
+    bool bag;     /* the caller makes the objects: nothing is taken from or returned to `cache` */
     _Atomic(void *) first[POOL_FIRST] __attribute__((aligned(64)));
     uint64_t out[]
         __attribute__((aligned(64))); /* rows of ROWS_LINE: objects taken, objects freed */

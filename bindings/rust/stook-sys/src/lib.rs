@@ -115,7 +115,7 @@ pub struct stook_alloc_args {
     pub group: *const stook_group,
     pub fail: Option<unsafe extern "C" fn(*mut stook_cache, c_uint) -> *mut c_void>,
     pub node: c_int,
-    pub reserved: c_uint,
+    pub align: c_uint,
 }
 
 impl stook_alloc_args {
@@ -127,7 +127,7 @@ impl stook_alloc_args {
         group: core::ptr::null(),
         fail: None,
         node: 0,
-        reserved: 0,
+        align: 0,
     };
 }
 
@@ -305,7 +305,11 @@ extern "C" {
     // stook/reserve.h
     pub fn stook_pool_create(cache: *mut stook_cache, min_objects: c_uint) -> *mut stook_pool;
     pub fn stook_pool_destroy(pool: *mut stook_pool) -> c_int;
-    pub fn stook_pool_alloc(pool: *mut stook_pool, flags: c_uint) -> *mut c_void;
+    pub fn stook_pool_alloc(
+        pool: *mut stook_pool,
+        flags: c_uint,
+        deadline: *const c_void,
+    ) -> *mut c_void;
     pub fn stook_pool_free(pool: *mut stook_pool, object: *mut c_void);
     pub fn stook_pool_resize(pool: *mut stook_pool, min_objects: c_uint) -> c_int;
     pub fn stook_pool_available(pool: *const stook_pool) -> c_uint;

@@ -49,7 +49,7 @@ fn expected() -> Vec<(String, u64)> {
     .collect();
     layout!(lines, stook_cache_args: size align ctor dtor arg flags sheaf_capacity cached_bytes_max
         slab_bytes_max);
-    layout!(lines, stook_alloc_args: size site from group fail node reserved);
+    layout!(lines, stook_alloc_args: size site from group fail node align);
     layout!(lines, stook_group: id);
     layout!(lines, stook_cache_head: slots reserved rseq_offset);
     prefix!(lines, stook_group_stat: size usage own stocked peak limit soft_limit refused reclaims
