@@ -103,7 +103,7 @@ static inline unsigned kmem_stook_cache_flags(slab_flags_t flags)
 }
 
 /* SLAB_PANIC: reports that the cache cannot be made, and aborts. */
-static inline __attribute__((noreturn)) void kmem_panic(const char *name, int error)
+static inline __attribute__((noreturn)) void kmem_stook_panic(const char *name, int error)
 {
     const char *why = error == EINVAL    ? "wrong arguments"
                       : error == E2BIG   ? "beyond a limit"
@@ -135,7 +135,7 @@ static inline STOOK_WARN_UNUSED struct kmem_cache *kmem_create_with_args(
     args.flags = kmem_stook_cache_flags(flags);
     cache = stook_cache_create(name, size, &args);
     if (!cache && (flags & SLAB_PANIC))
-        kmem_panic(name, errno);
+        kmem_stook_panic(name, errno);
     return (struct kmem_cache *)(void *)cache;
 }
 

@@ -149,7 +149,7 @@ static inline bool kmem_stook_must(gfp_t gfp)
 }
 
 /* Sleeps before try number `tries` (1, 2, ...) of a call that must not fail: 2 to 64 ms, or until a signal comes. */
-static inline void kmem_nap(unsigned tries)
+static inline void kmem_stook_nap(unsigned tries)
 {
     int saved = errno;
 
@@ -187,7 +187,7 @@ static inline bool kmem_stook_again(gfp_t gfp, struct kmem_tries *tries)
     }
     if (errno != ENOMEM)
         return false;
-    kmem_nap(++tries->naps);
+    kmem_stook_nap(++tries->naps);
     return true;
 }
 

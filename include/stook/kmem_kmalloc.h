@@ -57,7 +57,7 @@ static inline STOOK_MALLOC(1, 2) void *kcalloc(size_t n, size_t size, gfp_t gfp)
 }
 
 /* The arguments of a call with an alignment and a node; an alignment that no call has where `align` is none. */
-static inline struct stook_alloc_args kmem_on(unsigned long align, int node)
+static inline struct stook_alloc_args kmem_stook_on(unsigned long align, int node)
 {
     const struct stook_alloc_args args = {
         sizeof(args), NULL, NULL, NULL, NULL, node, align - 1 < (2ul << 20) ? (unsigned)align : 3};
@@ -66,7 +66,7 @@ static inline struct stook_alloc_args kmem_on(unsigned long align, int node)
 }
 
 /* Kernel code names nodes that this machine lacks: then any node will do, unless STOOK_THISNODE is given. */
-static inline bool kmem_on_any(struct stook_alloc_args *args, unsigned flags, int saved)
+static inline bool kmem_stook_on_any(struct stook_alloc_args *args, unsigned flags, int saved)
 {
     if (errno != EINVAL || args->node == NUMA_NO_NODE || (flags & STOOK_THISNODE))
         return false;
@@ -75,22 +75,22 @@ static inline bool kmem_on_any(struct stook_alloc_args *args, unsigned flags, in
     return true;
 }
 
-static inline STOOK_MALLOC(1) void *kmem_alloc_on(size_t size, unsigned long align, unsigned flags,
-                                                  int node)
+static inline STOOK_MALLOC(1) void *kmem_stook_alloc_on(size_t size, unsigned long align,
+                                                        unsigned flags, int node)
 {
-    struct stook_alloc_args args = kmem_on(align, node);
+    struct stook_alloc_args args = kmem_stook_on(align, node);
     int saved = errno;
     void *object;
 
     do
         object = stook_kmalloc_with(size, flags | STOOK_NODE, &args);
-    while (!object && kmem_on_any(&args, flags, saved));
+    while (!object && kmem_stook_on_any(&args, flags, saved));
     return object;
 }
 
 static inline STOOK_MALLOC(1) void *kmalloc_node(size_t size, gfp_t gfp, int node)
 {
-    return kmem_alloc_on(size, 1, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp), node);
+    return kmem_stook_alloc_on(size, 1, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp), node);
 }
 
 static inline STOOK_MALLOC(1) void *kzalloc_node(size_t size, gfp_t gfp, int node)
@@ -116,7 +116,7 @@ static inline STOOK_MALLOC(1) void *kmalloc_nolock(size_t size, gfp_t gfp, int n
     unsigned flags = STOOK_SIGNAL_SAFE | (gfp & __GFP_ZERO ? STOOK_ZERO : 0) |
                      (gfp & KMEM_GFP_ACCOUNT ? STOOK_ACCOUNT : 0);
 
-    return kmem_alloc_on(size, 1, flags, node);
+    return kmem_stook_alloc_on(size, 1, flags, node);
 }
 
 /*
@@ -127,13 +127,13 @@ static inline STOOK_SIZED(2) void *krealloc_node_align(const void *object, size_
                                                        unsigned long align, gfp_t gfp, int node)
 {
     unsigned flags = kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp);
-    struct stook_alloc_args args = kmem_on(align, node);
+    struct stook_alloc_args args = kmem_stook_on(align, node);
     int saved = errno;
     void *fresh;
 
     do
         fresh = stook_krealloc_with((void *)(uintptr_t)object, size, flags | STOOK_NODE, &args);
-    while (!fresh && kmem_on_any(&args, flags, saved));
+    while (!fresh && kmem_stook_on_any(&args, flags, saved));
     return fresh;
 }
 
@@ -204,7 +204,8 @@ static inline void kfree_sensitive(const void *object)
 static inline STOOK_MALLOC(1) void *kvmalloc_node_align(size_t size, unsigned long align, gfp_t gfp,
                                                         int node)
 {
-    return kmem_alloc_on(size, align, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp), node);
+    return kmem_stook_alloc_on(size, align, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp),
+                               node);
 }
 
 #if STOOK_KMEM_LINUX < 0x060c00

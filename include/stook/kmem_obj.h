@@ -105,7 +105,7 @@ typedef struct kmem_buckets {
 } kmem_buckets;
 
 /* The size of each: what kmalloc() gives for one byte more than the one before. */
-static inline size_t kmem_bucket_next(size_t size)
+static inline size_t kmem_stook_bucket_next(size_t size)
 {
     return stook_kmalloc_size(size + 1);
 }
@@ -127,16 +127,17 @@ static inline int kmem_stook_buckets_destroy(kmem_buckets *buckets)
 }
 
 /* "NAME-8" to "NAME-8k"; a long name is cut, not the size. */
-static inline bool kmem_buckets_fill(kmem_buckets *buckets, const char *given, slab_flags_t flags,
-                                     void (*ctor)(void *))
+static inline bool kmem_stook_buckets_fill(kmem_buckets *buckets, const char *given,
+                                           slab_flags_t flags, void (*ctor)(void *))
 {
-    size_t size = kmem_bucket_next(0);
+    size_t size = kmem_stook_bucket_next(0);
 
-    for (unsigned i = 0; i < KMEM_BUCKETS; i++, size = kmem_bucket_next(size)) {
+    for (unsigned i = 0; i < KMEM_BUCKETS; i++, size = kmem_stook_bucket_next(size)) {
+        size_t align = size < STOOK_ALIGN_MAX ? size & -size : STOOK_ALIGN_MAX;
         char name[STOOK_NAME_MAX + 1];
-        snprintf(name, sizeof(name), "%.*s-%u%s", STOOK_NAME_MAX - 5, given,
+        snprintf(name, sizeof(name), "%.*s-%u%s", (int)STOOK_NAME_MAX - 5, given,
                  (unsigned)(size < 1024 ? size : size / 1024), size < 1024 ? "" : "k");
-        buckets->cache[i] = kmem_create_with_ctor(name, size, size & -size, flags, ctor);
+        buckets->cache[i] = kmem_create_with_ctor(name, size, align, flags, ctor);
         if (!buckets->cache[i])
             return false;
     }
@@ -156,13 +157,13 @@ static inline STOOK_WARN_UNUSED kmem_buckets *kmem_buckets_create(const char *na
     (void)usersize;
     if (name && !(flags & (SLAB_TYPESAFE_BY_RCU | SLAB_NO_SHEAVES))) {
         buckets = (kmem_buckets *)kzalloc(sizeof(*buckets), GFP_KERNEL);
-        if (buckets && kmem_buckets_fill(buckets, name, flags, ctor))
+        if (buckets && kmem_stook_buckets_fill(buckets, name, flags, ctor))
             return buckets;
         error = errno;
         (void)kmem_stook_buckets_destroy(buckets);
     }
     if (flags & SLAB_PANIC)
-        kmem_panic(name, error);
+        kmem_stook_panic(name, error);
     errno = error;
     return NULL;
 }
@@ -177,7 +178,8 @@ static inline STOOK_SIZED(2) void *kmem_buckets_alloc_node(kmem_buckets *buckets
         return kmalloc_node(size, gfp, node);
     if (size == 0 || size > KMALLOC_MAX_CACHE_SIZE)
         return kmalloc_node(size, gfp & ~KMEM_GFP_ACCOUNT, node);
-    for (size_t class_ = kmem_bucket_next(0); class_ < size; class_ = kmem_bucket_next(class_))
+    for (size_t class_ = kmem_stook_bucket_next(0); class_ < size;
+         class_ = kmem_stook_bucket_next(class_))
         i++;
     return kmem_cache_alloc_node(buckets->cache[i], gfp, node);
 }

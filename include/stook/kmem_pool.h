@@ -264,7 +264,7 @@ static inline int mempool_alloc_bulk(mempool_t *pool, void **elements, unsigned 
                 break;
             if (got == before + 1 && stook_pool_put(pool->bag, element)) {
                 got = before;
-                kmem_nap(++naps); /* there are some, but too few */
+                kmem_stook_nap(++naps); /* there are some, but too few */
             }
         }
         gfp = GFP_KERNEL;

@@ -497,11 +497,23 @@ static size_t pool_size(void)
     return sizeof(struct stook_pool) + rows_size(ROWS_LINE);
 }
 
-void pool_unmake(struct stook_pool *pool)
+/* Objects that the reserve still holds are not freed. */
+static void pool_unmake(struct stook_pool *pool)
 {
     for (unsigned chunk = 1; chunk < POOL_CHUNKS && pool->chunk[chunk]; chunk++)
         os_unmap((void *)pool->chunk[chunk], pool_chunk_words(chunk) * sizeof(void *));
     os_unmap(pool, pool_size());
+}
+
+/* 0, or -1 with errno E2BIG or ENOMEM. */
+static int pool_set_min(struct stook_pool *pool, unsigned min)
+{
+    if (min > STOOK_POOL_OBJECTS_MAX || !pool_extend(pool, min)) {
+        errno = min > STOOK_POOL_OBJECTS_MAX ? E2BIG : ENOMEM;
+        return -1;
+    }
+    atomic_store(&pool->min, min);
+    return 0;
 }
 
 struct stook_pool *pool_make(struct stook_cache *cache, unsigned min)
@@ -520,16 +532,6 @@ struct stook_pool *pool_make(struct stook_cache *cache, unsigned min)
         return pool;
     pool_unmake(pool);
     return NULL;
-}
-
-int pool_set_min(struct stook_pool *pool, unsigned min)
-{
-    if (min > STOOK_POOL_OBJECTS_MAX || !pool_extend(pool, min)) {
-        errno = min > STOOK_POOL_OBJECTS_MAX ? E2BIG : ENOMEM;
-        return -1;
-    }
-    atomic_store(&pool->min, min);
-    return 0;
 }
 
 struct stook_pool *stook_pool_create(struct stook_cache *cache, unsigned min_objects)

@@ -438,13 +438,15 @@ TEST(test_deadline)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-/* Seen as long as no other cache has the descriptor. */
+/* Seen as long as no other cache has the descriptor.  Of a cache with debug flags it is reported: tests/death. */
 TEST(use_after_destroy)
 {
     struct stook_cache *cache = stook_cache_create("gone", 40, NULL);
     struct stook_alloc_args args = {.size = sizeof(args)};
     void *objects[2];
 
+    if (getenv("STOOK_DEBUG"))
+        skip();
     stook_free(cache, stook_alloc(cache, 0));
     assert_int_equal(stook_cache_destroy(cache), 0);
     refuse_args(cache, 0, &args);

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <stook/group.h>
 #include <stook/kmalloc.h>
 #include <stook/reserve.h>
@@ -159,9 +160,11 @@ static void bag(void)
     int token;
 
     (void)stook_pool_put(one, &token);
-    (void)stook_pool_take(one, STOOK_NORECLAIM);
-    if (round_now == 0)
-        (void)stook_pool_take(one, STOOK_WAIT); /* nothing comes: it sleeps for a second */
+    if (stook_pool_take(one, STOOK_NORECLAIM) != &token)
+        abort();
+    /* Nothing comes: it sleeps for a second. */
+    if (round_now == 0 && stook_pool_take(one, STOOK_WAIT))
+        abort();
     (void)stook_pool_destroy(one);
 }
 
