@@ -75,17 +75,35 @@ static inline bool kmem_stook_on_any(struct stook_alloc_args *args, unsigned fla
     return true;
 }
 
-static inline STOOK_MALLOC(1) void *kmem_stook_alloc_on(size_t size, unsigned long align,
-                                                        unsigned flags, int node)
+/* Not inlined: compilers know the size of what a call returns, but not through the test of its result. */
+static __attribute__((noinline, unused))
+STOOK_MALLOC(1) void *kmem_stook_alloc_on(size_t size, unsigned long align, unsigned flags,
+                                          int node)
 {
     struct stook_alloc_args args = kmem_stook_on(align, node);
     int saved = errno;
     void *object;
 
-    do
+    args.from = __builtin_return_address(0);
+    object = stook_kmalloc_with(size, flags | STOOK_NODE, &args);
+    if (!object && kmem_stook_on_any(&args, flags, saved))
         object = stook_kmalloc_with(size, flags | STOOK_NODE, &args);
-    while (!object && kmem_stook_on_any(&args, flags, saved));
     return object;
+}
+
+static __attribute__((noinline, unused))
+STOOK_SIZED(2) void *kmem_stook_realloc_on(const void *object, size_t size, unsigned long align,
+                                           unsigned flags, int node)
+{
+    struct stook_alloc_args args = kmem_stook_on(align, node);
+    void *old = (void *)(uintptr_t)object, *fresh;
+    int saved = errno;
+
+    args.from = __builtin_return_address(0);
+    fresh = stook_krealloc_with(old, size, flags | STOOK_NODE, &args);
+    if (!fresh && kmem_stook_on_any(&args, flags, saved))
+        fresh = stook_krealloc_with(old, size, flags | STOOK_NODE, &args);
+    return fresh;
 }
 
 static inline STOOK_MALLOC(1) void *kmalloc_node(size_t size, gfp_t gfp, int node)
@@ -126,15 +144,8 @@ static inline STOOK_MALLOC(1) void *kmalloc_nolock(size_t size, gfp_t gfp, int n
 static inline STOOK_SIZED(2) void *krealloc_node_align(const void *object, size_t size,
                                                        unsigned long align, gfp_t gfp, int node)
 {
-    unsigned flags = kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp);
-    struct stook_alloc_args args = kmem_stook_on(align, node);
-    int saved = errno;
-    void *fresh;
-
-    do
-        fresh = stook_krealloc_with((void *)(uintptr_t)object, size, flags | STOOK_NODE, &args);
-    while (!fresh && kmem_stook_on_any(&args, flags, saved));
-    return fresh;
+    return kmem_stook_realloc_on(object, size, align,
+                                 kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp), node);
 }
 
 static inline STOOK_SIZED(2) void *krealloc_node(const void *object, size_t size, gfp_t gfp,
