@@ -75,6 +75,12 @@ pub struct stook_pool {
     _opaque: [u8; 0],
 }
 
+/// A time of the C library. Only pointers to it exist.
+#[repr(C)]
+pub struct timespec {
+    _opaque: [u8; 0],
+}
+
 /// A group, by its number; 0 is none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -308,7 +314,7 @@ extern "C" {
     pub fn stook_pool_alloc(
         pool: *mut stook_pool,
         flags: c_uint,
-        deadline: *const c_void,
+        deadline: *const timespec,
     ) -> *mut c_void;
     pub fn stook_pool_free(pool: *mut stook_pool, object: *mut c_void);
     pub fn stook_pool_resize(pool: *mut stook_pool, min_objects: c_uint) -> c_int;

@@ -181,7 +181,9 @@ fn c_type(rust: &str) -> String {
         "isize" => "ssize_t",
         "stook_reclaim_fn" | "stook_group_reclaim_fn" => rust,
         function if function.starts_with("unsafe extern") => "int (*)(void *, void *)",
-        structure if structure.starts_with("stook_") => return format!("struct {structure}"),
+        structure if structure == "timespec" || structure.starts_with("stook_") => {
+            return format!("struct {structure}")
+        }
         other => panic!("no C type for {other}"),
     }
     .to_string()
