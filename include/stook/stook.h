@@ -388,8 +388,8 @@ struct stook_alloc_args {
      * through the call, which holds nothing by then: a caller that cannot go on without the object has nothing to do behind
      * the call.  Not called where `size`, or a member that is not known, is refused. */
     void *(*fail)(struct stook_cache *cache, unsigned flags);
-    int node;          /* with STOOK_NODE; -1: any */
-    unsigned reserved; /* 0 */
+    int node;       /* with STOOK_NODE; -1: any */
+    unsigned align; /* of stook_kmalloc_with() and stook_krealloc_with(); 0 for a cache's objects */
 };
 
 /*
@@ -404,7 +404,7 @@ struct stook_alloc_args {
  * stook_alloc_bulk_with() is stook_alloc_bulk() with site, from and group.  It has no node and no fail (EINVAL).
  *
  * returns: as stook_alloc() and stook_alloc_bulk(); else what args->fail() returns
- * errors:  EINVAL   args->size is not a sizeof, or a member is set that this version does not know
+ * errors:  EINVAL   args->size is not a sizeof, or a member is set that this version does not know; args->align is not 0
  *          EINVAL   there is no such node; STOOK_THISNODE without STOOK_NODE; the group was destroyed; as stook_alloc()
  *          ENOMEM   as stook_alloc(); with STOOK_THISNODE: no memory of that node; with a group and STOOK_SIGNAL_SAFE also:
  *                   the groups' lock was held

@@ -28,6 +28,8 @@ static const char settings_foreign[][16] = {"TOPOLOGY=", "SOURCE_DIR", "BUILD_DI
 
 bool settings_simulated;
 
+static const char *settings_run; /* the message of `stook run` */
+
 static struct {
     const char *name[SETTINGS_UNKNOWN]; /* up to the '=' */
     unsigned n;
@@ -170,10 +172,10 @@ static const char *settings_nearest(const char *name, size_t length)
     return setting_table[best].name;
 }
 
-/* Whether a name is in STOOK_RUN, between commas. */
+/* Whether a name is in settings_run, between commas. */
 static bool settings_in_run(const char *name, size_t length)
 {
-    const char *names = setting_now[SETTING_RUN].written;
+    const char *names = settings_run;
 
     for (size_t n; names && *names; names += n + (names[n] == ',')) {
         n = strcspn(names, ",");
@@ -212,8 +214,10 @@ static FIRST_TEXT void settings_show_one(const char *variable)
 {
     int id = setting_find(variable);
 
-    if (id >= 0 && setting_now[id].source == SETTING_REFUSED &&
-        setting_now[id].written == strchr(variable, '=') + 1) {
+    if (strncmp(variable, SETTINGS_RUN "=", sizeof(SETTINGS_RUN)) == 0)
+        settings_run = variable + sizeof(SETTINGS_RUN);
+    else if (id >= 0 && setting_now[id].source == SETTING_REFUSED &&
+             setting_now[id].written == strchr(variable, '=') + 1) {
         char why[SETTING_ACCEPTED_MAX + 16] = "it takes ";
         setting_accepted((enum setting_id)id, why + strlen(why));
         setting_warn((enum setting_id)id, why);
@@ -227,6 +231,7 @@ static FIRST_TEXT void settings_show_one(const char *variable)
 FIRST_TEXT void settings_show_read(char *const *environment, bool start)
 {
     memset(&settings_strange, 0, sizeof(settings_strange));
+    settings_run = NULL;
     for (; environment && *environment; environment++)
         settings_show_one(*environment);
     if (start && settings_strange.n > 0 && raw_call(SYS_getpgid, 0) == raw_getpid())

@@ -191,7 +191,7 @@ static void use_pool(struct stook_cache *cache, size_t size)
     if (!pool)
         return;
     for (unsigned i = 0; i < 8; i++) { /* cannot fail */
-        MUST((objects[i] = stook_pool_alloc(pool, STOOK_NORECLAIM)) != NULL);
+        MUST((objects[i] = stook_pool_alloc(pool, STOOK_NORECLAIM, NULL)) != NULL);
         memset(objects[i], 0x44, size);
     }
     errno = 0;
