@@ -12,7 +12,8 @@
 
 enum { OBJECTS = 9, BULK = 4 };
 
-static const size_t sizes[] = {(256 << 10) + 1, 300000, 1 << 20, (1 << 20) + 17, STOOK_OBJECT_SIZE_MAX};
+static const size_t sizes[] = {(256 << 10) + 1, 300000, 1 << 20, (1 << 20) + 17,
+                               STOOK_OBJECT_SIZE_MAX};
 
 static void fill(char *object, size_t size, unsigned i)
 {
@@ -101,7 +102,8 @@ static void destroy(void *object, void *arg)
 TEST(constructed_and_charged)
 {
     size_t size = 600000;
-    struct stook_cache_args args = {.size = sizeof(args), .ctor = construct, .dtor = destroy, .arg = &size};
+    struct stook_cache_args args = {
+        .size = sizeof(args), .ctor = construct, .dtor = destroy, .arg = &size};
     struct stook_group group = stook_group_create("limited", STOOK_NO_GROUP, 2 << 20);
     struct stook_alloc_args charge = {.size = sizeof(charge), .group = &group};
     struct stook_cache *cache = stook_cache_create("constructed", size, &args), *charged;
