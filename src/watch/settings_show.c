@@ -209,22 +209,28 @@ void settings_warn(void)
     }
 }
 
+/* A variable with the library's prefix that is no setting. */
+static void settings_show_unknown(const char *variable)
+{
+    if (strncmp(variable, SETTINGS_RUN "=", sizeof(SETTINGS_RUN)) == 0)
+        settings_run = variable + sizeof(SETTINGS_RUN);
+    else if (strchr(variable, '=') && !settings_is_foreign(variable) &&
+             settings_strange.n < SETTINGS_UNKNOWN)
+        settings_strange.name[settings_strange.n++] = variable;
+}
+
 /* A variable of the environment that was refused or is unknown. */
 static FIRST_TEXT void settings_show_one(const char *variable)
 {
     int id = setting_find(variable);
 
-    if (strncmp(variable, SETTINGS_RUN "=", sizeof(SETTINGS_RUN)) == 0)
-        settings_run = variable + sizeof(SETTINGS_RUN);
-    else if (id >= 0 && setting_now[id].source == SETTING_REFUSED &&
-             setting_now[id].written == strchr(variable, '=') + 1) {
+    if (id >= 0 && setting_now[id].source == SETTING_REFUSED &&
+        setting_now[id].written == strchr(variable, '=') + 1) {
         char why[SETTING_ACCEPTED_MAX + 16] = "it takes ";
         setting_accepted((enum setting_id)id, why + strlen(why));
         setting_warn((enum setting_id)id, why);
-    } else if (id < 0 && strncmp(variable, settings_prefix, sizeof(settings_prefix) - 1) == 0 &&
-               strchr(variable, '=') && !settings_is_foreign(variable) &&
-               settings_strange.n < SETTINGS_UNKNOWN) {
-        settings_strange.name[settings_strange.n++] = variable;
+    } else if (id < 0 && strncmp(variable, settings_prefix, sizeof(settings_prefix) - 1) == 0) {
+        settings_show_unknown(variable);
     }
 }
 

@@ -128,14 +128,17 @@ int main(void)
             return min((ROOT / "bench/results").glob("*.csv"))
         return next(iter(sorted(self.folder.glob("server.*.1"))), self.folder / "file")
 
+    def ready(self):
+        """The server handles the signal, so the library is there."""
+        caught = re.search(r"SigCgt:\s+(\w+)", pathlib.Path(f"/proc/{self.pid}/status").read_text(encoding="ascii"))
+        return int(caught[1], 16) >> (signal.SIGUSR2 - 1) & 1
+
     def profiles(self, command):
-        """Has the server write the profiles that the command reads, once it handles the signal."""
+        """Has the server write the profiles that the command reads."""
         for path in map(pathlib.Path, re.findall(r"\S+/server\.\d+\.\d", command)):
             end = time.monotonic() + 60
             while not path.exists() and self.server.poll() is None and time.monotonic() < end:
-                caught = re.search(r"SigCgt:\s+(\w+)", pathlib.Path(f"/proc/{self.pid}/status").read_text(encoding="ascii"))
-                if int(caught[1], 16) >> (signal.SIGUSR2 - 1) & 1:
-                    self.server.send_signal(signal.SIGUSR2)
+                self.server.send_signal(signal.SIGUSR2)
                 time.sleep(0.3)
 
     def run(self, page, command):
@@ -148,7 +151,10 @@ int main(void)
         if command.endswith("&"):
             self.server = subprocess.Popen(["bash", "-c", f"{command.rstrip('& ').replace('stook run', 'exec stook run')}"], **how)
             self.pid = self.server.pid
-            return ""
+            end = time.monotonic() + 60
+            while not self.ready() and time.monotonic() < end:
+                time.sleep(0.05)
+            return "" if self.ready() else "the server does not start"
         if command.startswith("kill"):
             return ""  # profiles() does, until the file is there
         self.profiles(command)
