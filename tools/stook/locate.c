@@ -162,7 +162,7 @@ static bool locate_segment(int fd, const Elf64_Ehdr *header, unsigned i, Elf64_P
 static bool locate_sanitizer(int fd, const Elf64_Phdr *segment)
 {
     static const char *const names[] = {"__asan_init", "__hwasan_init", "__msan_init",
-                                        "__tsan_init", "liblsan.so.0"};
+                                        "__tsan_init", "__lsan_init",   "liblsan.so.0"};
     size_t size = segment->p_filesz < LOCATE_NAMES ? segment->p_filesz : LOCATE_NAMES;
     char *text = malloc(size);
     ssize_t n = text ? pread(fd, text, size, (off_t)segment->p_offset) : 0;
