@@ -441,9 +441,9 @@ static void calls_pool(void)
         flags = (unsigned)fuzz_number(&calls.bytes);
         errno = 0;
         if (how == 2) /* it does not wait */
-            object = stook_pool_alloc(calls.pool[p], flags | STOOK_NORECLAIM);
+            object = stook_pool_alloc(calls.pool[p], flags | STOOK_NORECLAIM, NULL);
         else
-            object = stook_pool_alloc_until(calls.pool[p], flags, &past);
+            object = stook_pool_alloc(calls.pool[p], flags, &past);
         cache = calls.pool_cache[p];
         if (object)
             calls_got(object, cache, (int)p, stook_cache_object_size(calls.cache[cache]),

@@ -59,7 +59,7 @@ check_unversioned() { # LIBRARY: the loader would pass over a malloc that has a 
 check_public() { # LIBRARY HEADER...: what is declared is exported, and nothing else is
     diff <(sed -n '/^STOOK_API/{:a;/(.*;/!{N;ba};s/[^(]*[ *\n]\([a-z0-9_]*\)(.*/\1/p}' "${@:2}" |
             LC_ALL=C sort -u) \
-        <(nm -D --defined-only "$1" | awk '$3 ~ /@@STOOK_(0|KMEM_|SIM_)/ {sub(/@@.*/, "", $3); print $3}' |
+        <(nm -D --defined-only "$1" | awk '$3 ~ /@@STOOK_(0|SIM_)/ {sub(/@@.*/, "", $3); print $3}' |
             LC_ALL=C sort -u) ||
         error "the public headers (<) and $(basename "$1") (>) differ"
 }

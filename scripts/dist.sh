@@ -37,9 +37,8 @@ if [ "$sbom" ]; then
     "$python" -c 'import cyclonedx.validation.json, jsonschema' 2>/dev/null ||
         "$python" -m pip install --quiet --disable-pip-version-check 'cyclonedx-python-lib[json-validation]==11.12.0'
     git show "$commit:scripts/sbom.py" >"$folder/venv/sbom.py"
-    mkdir -p "$folder/venv/tree/tools"
-    git show "$commit:CMakeLists.txt" >"$folder/venv/tree/CMakeLists.txt"
-    git show "$commit:tools/CMakeLists.txt" >"$folder/venv/tree/tools/CMakeLists.txt"
+    rm -rf "$folder/venv/tree" && mkdir "$folder/venv/tree"
+    git archive "$commit" CMakeLists.txt tools/CMakeLists.txt tools/flame | tar -x -C "$folder/venv/tree"
     "$python" "$folder/venv/sbom.py" "$folder/$name.tar.xz" "$folder/$name.cdx.json" "$folder/venv/tree"
 fi
 sha256=$(sha256sum "$folder/$name.tar.xz" | cut -d' ' -f1)

@@ -4,8 +4,8 @@
 
   sbom.py TARBALL OUT [TREE]
 
-Stook has no code of others inside.  What it may be linked to is what CMakeLists.txt and tools/CMakeLists.txt look for;
-a library that they look for and this file does not know is an error.  The same tarball gives the same bytes: serial
+Code of others is only in the script of the page, tools/flame/flame.min.js, whose head names it.  What Stook may be linked to
+is what CMakeLists.txt and tools/CMakeLists.txt look for; a library that they look for and this file does not know is an error.  The same tarball gives the same bytes: serial
 number and time come from it.  Needs cyclonedx-python-lib, which scripts/dist.sh installs into build-dist/venv.
 """
 import datetime
@@ -32,6 +32,7 @@ KNOWN = {
     "libdw": ("elfutils", "LGPL-3.0-or-later", "the command stook: lines of call sites"),
     "libmicrohttpd": ("libmicrohttpd", "LGPL-2.1-or-later", "the command stook: stook export"),
     "ncursesw": ("ncurses", "X11", "the command stook: stook top"),
+    "iberty": ("libiberty", "LGPL-2.1-or-later", "the command stook, with STOOK_LIBIBERTY=ON: names of Rust"),
 }
 
 
@@ -44,7 +45,8 @@ def main(arguments):
     name, version = re.fullmatch(r"(.+)-([\d.]+)\.tar\.xz", tarball.name).groups()
     digest = hashlib.sha256(tarball.read_bytes()).hexdigest()
     lists = "".join((root / p).read_text(encoding="utf-8") for p in ("CMakeLists.txt", "tools/CMakeLists.txt"))
-    modules = re.findall(r"pkg_check_modules\(\w+ IMPORTED_TARGET ([\w-]+)\)", lists)
+    modules = re.findall(r"pkg_check_modules\(\w+ IMPORTED_TARGET ([\w-]+)\)|set\(tool_[A-Z]+ ([\w-]+)\)|PRIVATE (iberty)\)", lists)
+    modules = ["".join(module) for module in modules]
     unknown = set(modules) - set(KNOWN)
     if not modules or unknown:
         print(f"sbom.py: unknown libraries: {unknown or 'CMakeLists.txt looks for none'}")
@@ -63,6 +65,11 @@ def main(arguments):
                        licenses=[DisjunctiveLicense(id=licence)], description=purpose,
                        purl=PackageURL("generic", None, library))
              for library, licence, purpose in used.values()]
+    vendored = re.findall(r"([\w-]+) (\d+\.\d+\.\d+) \(([\w.-]+)\)", (root / "tools/flame/flame.min.js").read_text(encoding="utf-8"))
+    parts += [Component(type=ComponentType.LIBRARY, name=library, version=release, bom_ref=f"{library}@{release}",
+                        scope=ComponentScope.REQUIRED, licenses=[DisjunctiveLicense(id=licence)],
+                        description="inside of tools/flame/flame.min.js, the script of the page of stook report",
+                        purl=PackageURL("npm", None, library, release)) for library, release, licence in vendored]
     parts.append(Component(type=ComponentType.LIBRARY, name="libc", bom_ref="libc", scope=ComponentScope.REQUIRED,
                            description="the C library of the machine: glibc, or musl"))
     for part in parts:

@@ -113,7 +113,7 @@ static inline struct stook_pool *adapter_pool_open(adapter_t cache, size_t reser
 
 static inline void *adapter_pool_alloc(struct stook_pool *pool)
 {
-    return stook_pool_alloc(pool, 0);
+    return stook_pool_alloc(pool, 0, NULL);
 }
 
 static inline void adapter_pool_free(struct stook_pool *pool, void *object)

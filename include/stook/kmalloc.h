@@ -22,6 +22,10 @@ STOOK_C_BEGIN
 /* With STOOK_WAIT or STOOK_NORECLAIM: the call does not fail for want of memory, but sleeps and tries again. */
 #define STOOK_NOFAIL 0x100u
 
+/* The memory is charged to the thread's group (stook/group.h): it comes from caches "kmalloc-cg-8" to "kmalloc-cg-8k", or
+ * is charged pages.  EDQUOT at a limit; with STOOK_NOFAIL it is then charged to no group. */
+#define STOOK_ACCOUNT 0x200u
+
 /* What stook_kmalloc(0) returns: not NULL, not to be read, and nothing to free. */
 #define STOOK_KMALLOC_NONE STOOK_CAST(void *, 16)
 
@@ -37,12 +41,15 @@ STOOK_C_BEGIN
  * STOOK_NOFAIL: stook_array_bytes() is SIZE_MAX then, which no call has.
  *
  * stook_kmalloc_with() allocates with arguments, as stook_alloc_with() does.  A group, or fail, is refused (EINVAL).  With
- * STOOK_THISNODE and STOOK_NOFAIL it may fail for want of memory of that node.
+ * STOOK_THISNODE and STOOK_NOFAIL it may fail for want of memory of that node.  args->align is a power of two up to 2 MiB; 0
+ * is what the size gives.
  *
  * returns: the memory; STOOK_KMALLOC_NONE for 0 bytes; or NULL
  * errors:  ENOMEM   out of memory, or the flags forbid the work needed to get some: with
  *                   STOOK_SIGNAL_SAFE nothing beyond STOOK_KMALLOC_CACHE_MAX; a size beyond PTRDIFF_MAX
- *          EINVAL   unknown flags, STOOK_NOFAIL with STOOK_SIGNAL_SAFE, or there is no such node
+ *          EINVAL   unknown flags, STOOK_NOFAIL with STOOK_SIGNAL_SAFE, there is no such node, or align is
+ *                   no power of two up to 2 MiB
+ *          EDQUOT   STOOK_ACCOUNT, and the thread's group is at a limit
  * context: any with STOOK_SIGNAL_SAFE, else not in a signal handler; the first call of all fails in a
  *          handler that interrupted the library
  * locks:   as stook_alloc()
@@ -73,6 +80,9 @@ static inline STOOK_MALLOC(1, 2) void *stook_kmalloc_array(size_t n, size_t size
  * stook_kmalloc(); size 0 frees the object.  With STOOK_ZERO the bytes behind the contents are zeros, if
  * every call on this object had the flag.  Any object of this library without a constructor may be resized.
  *
+ * stook_krealloc_with() has the arguments of stook_kmalloc_with(): an object that is not aligned so moves, and with
+ * STOOK_THISNODE one of another node.
+ *
  * stook_krealloc_array() changes it to n * size bytes; a product that overflows fails with ENOMEM.
  *
  * returns: the object; STOOK_KMALLOC_NONE for 0 bytes; or NULL and the object is as it was
@@ -82,6 +92,9 @@ static inline STOOK_MALLOC(1, 2) void *stook_kmalloc_array(size_t n, size_t size
  * cost:    as stook_kmalloc(), and copying unless it is resized in place
  */
 STOOK_API void *stook_krealloc(void *object, size_t size, unsigned flags) STOOK_SIZED(2);
+STOOK_API void *stook_krealloc_with(void *object, size_t size, unsigned flags,
+                                    const struct stook_alloc_args *args) STOOK_SIZED(2)
+    STOOK_NONNULL(4);
 static inline STOOK_SIZED(2, 3) void *stook_krealloc_array(void *object, size_t n, size_t size,
                                                            unsigned flags)
 {

@@ -4,8 +4,8 @@
 #define STOOK_KMEM_CACHE_H
 
 #include <stook/kmem_gfp.h>
-#include <stook/kmem_private.h>
 #include <stook/reserve.h>
+#include <stook/stat.h>
 #include <stook/stook.h>
 
 #include <errno.h>
@@ -102,6 +102,22 @@ static inline unsigned kmem_stook_cache_flags(slab_flags_t flags)
            (flags & SLAB_ACCOUNT ? KMEM_CACHE_ACCOUNT : 0);
 }
 
+/* SLAB_PANIC: reports that the cache cannot be made, and aborts. */
+static inline __attribute__((noreturn)) void kmem_stook_panic(const char *name, int error)
+{
+    const char *why = error == EINVAL    ? "wrong arguments"
+                      : error == E2BIG   ? "beyond a limit"
+                      : error == ENFILE  ? "too many caches"
+                      : error == ENOTSUP ? "no RCU was set"
+                                         : "no memory";
+
+    fprintf(stderr,
+            "stook: kmem_cache_create: cache %s cannot be made (%s), and SLAB_PANIC says that it "
+            "must\n",
+            name ? name : "(no name)", why);
+    __builtin_abort();
+}
+
 static inline STOOK_WARN_UNUSED struct kmem_cache *kmem_create_with_args(
     const char *name, size_t size, const struct kmem_cache_args *given, slab_flags_t flags)
 {
@@ -119,7 +135,7 @@ static inline STOOK_WARN_UNUSED struct kmem_cache *kmem_create_with_args(
     args.flags = kmem_stook_cache_flags(flags);
     cache = stook_cache_create(name, size, &args);
     if (!cache && (flags & SLAB_PANIC))
-        stook_kmem_panic(name, errno);
+        kmem_stook_panic(name, errno);
     return (struct kmem_cache *)(void *)cache;
 }
 
@@ -178,7 +194,13 @@ static inline void kmem_cache_destroy(struct kmem_cache *cache)
 /* 0 if no slab is left, else 1. */
 static inline int kmem_cache_shrink(struct kmem_cache *cache)
 {
-    return stook_kmem_shrink(kmem_stook_cache(cache));
+    struct stook_cache_usage usage;
+
+    memset(&usage, 0, sizeof(usage));
+    usage.size = sizeof(usage);
+    (void)stook_cache_shrink(kmem_stook_cache(cache));
+    (void)stook_cache_usage(kmem_stook_cache(cache), &usage);
+    return usage.slabs > 0;
 }
 
 /* An object is charged where it is allocated, or never: see kmem_cache_alloc(). */

@@ -14,11 +14,12 @@
 #define STOOK_KMEM_GFP_H
 
 #include <stook/group.h>
-#include <stook/kmem_private.h>
 #include <stook/stook.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* The Linux whose code this is for, as LINUX_VERSION_CODE: some functions have changed. */
 #ifndef STOOK_KMEM_LINUX
@@ -147,6 +148,15 @@ static inline bool kmem_stook_must(gfp_t gfp)
     return (gfp & __GFP_NOFAIL) && (gfp & __GFP_DIRECT_RECLAIM);
 }
 
+/* Sleeps before try number `tries` (1, 2, ...) of a call that must not fail: 2 to 64 ms, or until a signal comes. */
+static inline void kmem_stook_nap(unsigned tries)
+{
+    int saved = errno;
+
+    (void)poll(NULL, 0, 1 << (tries < 6 ? tries : 6));
+    errno = saved;
+}
+
 /* The tries of a call that must not fail; of zeros at the start. */
 struct kmem_tries {
     unsigned naps;
@@ -177,7 +187,7 @@ static inline bool kmem_stook_again(gfp_t gfp, struct kmem_tries *tries)
     }
     if (errno != ENOMEM)
         return false;
-    stook_kmem_nap(++tries->naps);
+    kmem_stook_nap(++tries->naps);
     return true;
 }
 

@@ -5,7 +5,6 @@
 
 #include <stook/kmalloc.h>
 #include <stook/kmem_gfp.h>
-#include <stook/kmem_private.h>
 #include <stook/stook.h>
 
 #include <stdbool.h>
@@ -34,13 +33,11 @@ STOOK_C_BEGIN
 static inline unsigned kmem_kmalloc_flags(gfp_t gfp)
 {
     return kmem_stook_flags(gfp) | (kmem_stook_must(gfp) ? STOOK_NOFAIL : 0) |
-           (gfp & KMEM_GFP_ACCOUNT ? STOOK_KMEM_ACCOUNT : 0);
+           (gfp & KMEM_GFP_ACCOUNT ? STOOK_ACCOUNT : 0);
 }
 
 static inline STOOK_MALLOC(1) void *kmalloc(size_t size, gfp_t gfp)
 {
-    if (gfp & KMEM_GFP_ACCOUNT)
-        return stook_kmem_alloc(NULL, size, 1, kmem_kmalloc_flags(gfp), NUMA_NO_NODE);
     return (stook_kmalloc)(size, kmem_kmalloc_flags(gfp));
 }
 
@@ -59,10 +56,59 @@ static inline STOOK_MALLOC(1, 2) void *kcalloc(size_t n, size_t size, gfp_t gfp)
     return kmalloc_array(n, size, gfp | __GFP_ZERO);
 }
 
+/* The arguments of a call with an alignment and a node; an alignment that no call has where `align` is none. */
+static inline struct stook_alloc_args kmem_stook_on(unsigned long align, int node)
+{
+    const struct stook_alloc_args args = {
+        sizeof(args), NULL, NULL, NULL, NULL, node, align - 1 < (2ul << 20) ? (unsigned)align : 3};
+
+    return args;
+}
+
+/* Kernel code names nodes that this machine lacks: then any node will do, unless STOOK_THISNODE is given. */
+static inline bool kmem_stook_on_any(struct stook_alloc_args *args, unsigned flags, int saved)
+{
+    if (errno != EINVAL || args->node == NUMA_NO_NODE || (flags & STOOK_THISNODE))
+        return false;
+    args->node = NUMA_NO_NODE;
+    errno = saved;
+    return true;
+}
+
+/* Not inlined: compilers know the size of what a call returns, but not through the test of its result. */
+static __attribute__((noinline, unused))
+STOOK_MALLOC(1) void *kmem_stook_alloc_on(size_t size, unsigned long align, unsigned flags,
+                                          int node)
+{
+    struct stook_alloc_args args = kmem_stook_on(align, node);
+    int saved = errno;
+    void *object;
+
+    args.from = __builtin_return_address(0);
+    object = stook_kmalloc_with(size, flags | STOOK_NODE, &args);
+    if (!object && kmem_stook_on_any(&args, flags, saved))
+        object = stook_kmalloc_with(size, flags | STOOK_NODE, &args);
+    return object;
+}
+
+static __attribute__((noinline, unused))
+STOOK_SIZED(2) void *kmem_stook_realloc_on(const void *object, size_t size, unsigned long align,
+                                           unsigned flags, int node)
+{
+    struct stook_alloc_args args = kmem_stook_on(align, node);
+    void *old = (void *)(uintptr_t)object, *fresh;
+    int saved = errno;
+
+    args.from = __builtin_return_address(0);
+    fresh = stook_krealloc_with(old, size, flags | STOOK_NODE, &args);
+    if (!fresh && kmem_stook_on_any(&args, flags, saved))
+        fresh = stook_krealloc_with(old, size, flags | STOOK_NODE, &args);
+    return fresh;
+}
+
 static inline STOOK_MALLOC(1) void *kmalloc_node(size_t size, gfp_t gfp, int node)
 {
-    return stook_kmem_alloc(NULL, size, 1, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp),
-                            node);
+    return kmem_stook_alloc_on(size, 1, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp), node);
 }
 
 static inline STOOK_MALLOC(1) void *kzalloc_node(size_t size, gfp_t gfp, int node)
@@ -86,9 +132,9 @@ static inline STOOK_MALLOC(1, 2) void *kcalloc_node(size_t n, size_t size, gfp_t
 static inline STOOK_MALLOC(1) void *kmalloc_nolock(size_t size, gfp_t gfp, int node)
 {
     unsigned flags = STOOK_SIGNAL_SAFE | (gfp & __GFP_ZERO ? STOOK_ZERO : 0) |
-                     (gfp & KMEM_GFP_ACCOUNT ? STOOK_KMEM_ACCOUNT : 0);
+                     (gfp & KMEM_GFP_ACCOUNT ? STOOK_ACCOUNT : 0);
 
-    return stook_kmem_alloc(NULL, size, 1, flags, node);
+    return kmem_stook_alloc_on(size, 1, flags, node);
 }
 
 /*
@@ -98,8 +144,8 @@ static inline STOOK_MALLOC(1) void *kmalloc_nolock(size_t size, gfp_t gfp, int n
 static inline STOOK_SIZED(2) void *krealloc_node_align(const void *object, size_t size,
                                                        unsigned long align, gfp_t gfp, int node)
 {
-    return stook_kmem_realloc(object, size, align,
-                              kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp), node);
+    return kmem_stook_realloc_on(object, size, align,
+                                 kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp), node);
 }
 
 static inline STOOK_SIZED(2) void *krealloc_node(const void *object, size_t size, gfp_t gfp,
@@ -110,8 +156,6 @@ static inline STOOK_SIZED(2) void *krealloc_node(const void *object, size_t size
 
 static inline STOOK_SIZED(2) void *krealloc(const void *object, size_t size, gfp_t gfp)
 {
-    if (gfp & KMEM_GFP_ACCOUNT)
-        return krealloc_node(object, size, gfp, NUMA_NO_NODE);
     return stook_krealloc((void *)(uintptr_t)object, size, kmem_kmalloc_flags(gfp));
 }
 
@@ -171,8 +215,8 @@ static inline void kfree_sensitive(const void *object)
 static inline STOOK_MALLOC(1) void *kvmalloc_node_align(size_t size, unsigned long align, gfp_t gfp,
                                                         int node)
 {
-    return stook_kmem_alloc(NULL, size, align, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp),
-                            node);
+    return kmem_stook_alloc_on(size, align, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp),
+                               node);
 }
 
 #if STOOK_KMEM_LINUX < 0x060c00

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 STOOK_C_BEGIN
 
@@ -98,7 +99,50 @@ static inline size_t kmem_flex_size(size_t head, size_t n, size_t element)
  * flags: SLAB_ACCOUNT, SLAB_HWCACHE_ALIGN, SLAB_PANIC and the debug flags; others that have a meaning fail.  The
  * usercopy range has none.  NULL on failure.
  */
-typedef struct stook_kmem_buckets kmem_buckets;
+#define KMEM_BUCKETS 13u
+typedef struct kmem_buckets {
+    struct kmem_cache *cache[KMEM_BUCKETS];
+} kmem_buckets;
+
+/* The size of each: what kmalloc() gives for one byte more than the one before. */
+static inline size_t kmem_stook_bucket_next(size_t size)
+{
+    return stook_kmalloc_size(size + 1);
+}
+
+/* Ours: the kernel never destroys buckets.  0, or -1 while objects are in use; then it may only be tried again. */
+static inline int kmem_stook_buckets_destroy(kmem_buckets *buckets)
+{
+    int result = 0;
+
+    for (unsigned i = 0; buckets && i < KMEM_BUCKETS; i++) {
+        if (stook_cache_destroy(kmem_stook_cache(buckets->cache[i])) == 0)
+            buckets->cache[i] = NULL;
+        else
+            result = -1;
+    }
+    if (result == 0)
+        kfree(buckets);
+    return result;
+}
+
+/* "NAME-8" to "NAME-8k"; a long name is cut, not the size. */
+static inline bool kmem_stook_buckets_fill(kmem_buckets *buckets, const char *given,
+                                           slab_flags_t flags, void (*ctor)(void *))
+{
+    size_t size = kmem_stook_bucket_next(0);
+
+    for (unsigned i = 0; i < KMEM_BUCKETS; i++, size = kmem_stook_bucket_next(size)) {
+        size_t align = size < STOOK_ALIGN_MAX ? size & -size : STOOK_ALIGN_MAX;
+        char name[STOOK_NAME_MAX + 1];
+        snprintf(name, sizeof(name), "%.*s-%u%s", (int)STOOK_NAME_MAX - 5, given,
+                 (unsigned)(size < 1024 ? size : size / 1024), size < 1024 ? "" : "k");
+        buckets->cache[i] = kmem_create_with_ctor(name, size, align, flags, ctor);
+        if (!buckets->cache[i])
+            return false;
+    }
+    return true;
+}
 
 static inline STOOK_WARN_UNUSED kmem_buckets *kmem_buckets_create(const char *name,
                                                                   slab_flags_t flags,
@@ -106,28 +150,38 @@ static inline STOOK_WARN_UNUSED kmem_buckets *kmem_buckets_create(const char *na
                                                                   unsigned usersize,
                                                                   void (*ctor)(void *))
 {
-    struct stook_cache_args args;
-    kmem_buckets *buckets;
+    kmem_buckets *buckets = NULL;
+    int error = EINVAL;
 
     (void)useroffset;
     (void)usersize;
-    memset(&args, 0, sizeof(args));
-    args.size = sizeof(args);
-    args.flags = kmem_stook_cache_flags(flags);
-    args.ctor = ctor ? kmem_stook_construct : NULL;
-    memcpy(&args.arg, &ctor, sizeof(args.arg));
-    buckets = stook_kmem_buckets_create(name, &args);
-    if (!buckets && (flags & SLAB_PANIC))
-        stook_kmem_panic(name, errno);
-    return buckets;
+    if (name && !(flags & (SLAB_TYPESAFE_BY_RCU | SLAB_NO_SHEAVES))) {
+        buckets = (kmem_buckets *)kzalloc(sizeof(*buckets), GFP_KERNEL);
+        if (buckets && kmem_stook_buckets_fill(buckets, name, flags, ctor))
+            return buckets;
+        error = errno;
+        (void)kmem_stook_buckets_destroy(buckets);
+    }
+    if (flags & SLAB_PANIC)
+        kmem_stook_panic(name, error);
+    errno = error;
+    return NULL;
 }
 
 /* NULL is kmalloc()'s own caches.  __GFP_ACCOUNT has no meaning for buckets: SLAB_ACCOUNT has. */
 static inline STOOK_SIZED(2) void *kmem_buckets_alloc_node(kmem_buckets *buckets, size_t size,
                                                            gfp_t gfp, int node)
 {
-    return stook_kmem_alloc(buckets, size, 1, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp),
-                            node);
+    unsigned i = 0;
+
+    if (!buckets)
+        return kmalloc_node(size, gfp, node);
+    if (size == 0 || size > KMALLOC_MAX_CACHE_SIZE)
+        return kmalloc_node(size, gfp & ~KMEM_GFP_ACCOUNT, node);
+    for (size_t class_ = kmem_stook_bucket_next(0); class_ < size;
+         class_ = kmem_stook_bucket_next(class_))
+        i++;
+    return kmem_cache_alloc_node(buckets->cache[i], gfp, node);
 }
 
 static inline STOOK_SIZED(2) void *kmem_buckets_alloc(kmem_buckets *buckets, size_t size, gfp_t gfp)
@@ -144,12 +198,6 @@ static inline STOOK_SIZED(2) void *kmem_buckets_valloc(kmem_buckets *buckets, si
 #define kmem_buckets_alloc_track_caller(buckets, size, gfp) kmem_buckets_alloc(buckets, size, gfp)
 #define kmem_buckets_alloc_node_track_caller(buckets, size, gfp, node)                             \
     kmem_buckets_alloc_node(buckets, size, gfp, node)
-
-/* Ours: the kernel never destroys buckets.  0, or -1 while objects are in use; then it may only be tried again. */
-static inline int kmem_stook_buckets_destroy(kmem_buckets *buckets)
-{
-    return stook_kmem_buckets_destroy(buckets);
-}
 
 /* ---- freed at the end of the scope ----------------------------------------------------------- */
 

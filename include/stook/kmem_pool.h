@@ -5,7 +5,6 @@
 
 #include <stook/kmem_cache.h>
 #include <stook/kmem_kmalloc.h>
-#include <stook/kmem_private.h>
 #ifndef STOOK_KMEM_NO_PAGES
 #include <stook/kmem_page.h>
 #endif
@@ -44,13 +43,15 @@ static inline bool mempool_is_saturated(const mempool_t *pool)
 /* What it keeps goes back.  A pool of zeros, or one that has ended already, is fine. */
 static inline void mempool_exit(mempool_t *pool)
 {
+    int saved = errno;
     void *element;
 
     if (!pool->bag)
         return;
-    while ((element = stook_kmem_bag_take(pool->bag)) != NULL)
+    while ((element = stook_pool_take(pool->bag, STOOK_NORECLAIM)) != NULL)
         pool->free(element, pool->pool_data);
-    stook_kmem_bag_destroy(pool->bag);
+    errno = saved;
+    (void)stook_pool_destroy(pool->bag);
     pool->bag = NULL;
 }
 
@@ -61,7 +62,7 @@ static inline bool kmem_mempool_fill(mempool_t *pool, gfp_t gfp)
         void *element = pool->alloc(gfp, pool->pool_data);
         if (!element)
             return false;
-        if (!stook_kmem_bag_put(pool->bag, element)) {
+        if (!stook_pool_put(pool->bag, element)) {
             pool->free(element, pool->pool_data);
             break;
         }
@@ -112,16 +113,16 @@ static inline struct stook_pool *kmem_mempool_bag(const mempool_t *pool)
 #ifndef STOOK_KMEM_NO_PAGES
     if (pool->alloc == mempool_alloc_pages && pool->free == mempool_free_pages &&
         (uintptr_t)pool->pool_data <= KMEM_PAGE_ORDER_MAX)
-        return stook_kmem_bag_create_of(
-            limit, NULL, (size_t)1 << (KMEM_PAGE_SHIFT + (uintptr_t)pool->pool_data));
+        return stook_pool_create_of(
+            NULL, (size_t)1 << (KMEM_PAGE_SHIFT + (uintptr_t)pool->pool_data), limit);
 #endif
 
     if (pool->alloc == mempool_alloc_slab && pool->free == mempool_free_slab)
-        return stook_kmem_bag_create_of(limit,
-                                        kmem_stook_cache((struct kmem_cache *)pool->pool_data), 0);
+        return stook_pool_create_of(kmem_stook_cache((struct kmem_cache *)pool->pool_data), 0,
+                                    limit);
     if (pool->alloc == mempool_kmalloc && pool->free == mempool_kfree)
-        return stook_kmem_bag_create_of(limit, NULL, (size_t)(uintptr_t)pool->pool_data);
-    return stook_kmem_bag_create_of(limit, NULL, 0);
+        return stook_pool_create_of(NULL, (size_t)(uintptr_t)pool->pool_data, limit);
+    return stook_pool_create_of(NULL, 0, limit);
 }
 
 /* 0, -ENOMEM or -EINVAL; nothing is kept then.  The reserve is filled with gfp; the node is that of no element. */
@@ -199,12 +200,12 @@ static inline STOOK_WARN_UNUSED void *mempool_alloc(mempool_t *pool, gfp_t gfp)
     }
     element = pool->alloc(first, pool->pool_data);
     if (!element)
-        element = stook_kmem_bag_take(pool->bag);
+        element = stook_pool_take(pool->bag, STOOK_NORECLAIM);
     gfp &= ~__GFP_NOFAIL; /* it waits for the reserve, not only for memory */
     while (!element && (gfp & __GFP_DIRECT_RECLAIM)) {
         element = pool->alloc(gfp, pool->pool_data);
         if (!element)
-            element = stook_kmem_bag_wait(pool->bag);
+            element = stook_pool_take(pool->bag, STOOK_WAIT);
     }
     errno = element ? saved : ENOMEM;
     return element;
@@ -213,7 +214,7 @@ static inline STOOK_WARN_UNUSED void *mempool_alloc(mempool_t *pool, gfp_t gfp)
 /* From the reserve alone, or NULL. */
 static inline STOOK_WARN_UNUSED void *mempool_alloc_preallocated(mempool_t *pool)
 {
-    return stook_kmem_bag_take(pool->bag);
+    return stook_pool_take(pool->bag, STOOK_NORECLAIM);
 }
 
 /*
@@ -225,13 +226,13 @@ static inline unsigned kmem_mempool_take(mempool_t *pool, void **elements, unsig
 {
     unsigned got = 0, kept = 0;
 
-    while (got < n && (elements[got] = stook_kmem_bag_take(pool->bag)) != NULL)
+    while (got < n && (elements[got] = stook_pool_take(pool->bag, STOOK_NORECLAIM)) != NULL)
         got++;
     if (got == n)
         return n;
     for (unsigned i = 0; i < got; i++)
-        if (!stook_kmem_bag_put(pool->bag,
-                                elements[i])) /* full meanwhile: no thread waits for this one */
+        if (!stook_pool_put(pool->bag,
+                            elements[i])) /* full meanwhile: no thread waits for this one */
             elements[kept++] = elements[i];
     return kept;
 }
@@ -255,15 +256,15 @@ static inline int mempool_alloc_bulk(mempool_t *pool, void **elements, unsigned 
             got += kmem_mempool_take(pool, elements + got, n - got);
         if (got == n)
             break;
-        if (gfp == GFP_KERNEL && (element = stook_kmem_bag_wait(pool->bag)) != NULL) {
+        if (gfp == GFP_KERNEL && (element = stook_pool_take(pool->bag, STOOK_WAIT)) != NULL) {
             unsigned before = got;
             elements[got] = element;
             got += 1 + kmem_mempool_take(pool, elements + got + 1, n - got - 1);
             if (got == n)
                 break;
-            if (got == before + 1 && stook_kmem_bag_put(pool->bag, element)) {
+            if (got == before + 1 && stook_pool_put(pool->bag, element)) {
                 got = before;
-                stook_kmem_nap(++naps); /* there are some, but too few */
+                kmem_stook_nap(++naps); /* there are some, but too few */
             }
         }
         gfp = GFP_KERNEL;
@@ -283,7 +284,7 @@ static inline unsigned mempool_free_bulk(mempool_t *pool, void **elements, unsig
 {
     unsigned put = 0;
 
-    while (put < n && (!elements[put] || stook_kmem_bag_put(pool->bag, elements[put])))
+    while (put < n && (!elements[put] || stook_pool_put(pool->bag, elements[put])))
         put++;
     return put;
 }
@@ -291,22 +292,26 @@ static inline unsigned mempool_free_bulk(mempool_t *pool, void **elements, unsig
 /* To the reserve while that is not full; wakes one who waits.  NULL is accepted. */
 static inline void mempool_free(void *element, mempool_t *pool)
 {
-    if (element && !stook_kmem_bag_put(pool->bag, element))
+    if (element && !stook_pool_put(pool->bag, element))
         pool->free(element, pool->pool_data);
 }
 
 /* Beside any other call.  0, -ENOMEM or -EINVAL; what cannot be filled now is by frees. */
 static inline int mempool_resize(mempool_t *pool, int min_nr)
 {
+    int saved = errno;
     void *element;
 
     if (min_nr < 0)
         return -EINVAL;
-    if (stook_kmem_bag_resize(pool->bag, (unsigned)min_nr) != 0)
+    if (stook_pool_resize(pool->bag, (unsigned)min_nr) != 0)
         return -ENOMEM;
     __atomic_store_n(&pool->min_nr, min_nr, __ATOMIC_RELAXED);
-    while ((element = stook_kmem_bag_spill(pool->bag)) != NULL)
-        pool->free(element, pool->pool_data);
+    while (stook_pool_available(pool->bag) > (unsigned)min_nr &&
+           (element = stook_pool_take(pool->bag, STOOK_NORECLAIM)) != NULL)
+        mempool_free(element,
+                     pool); /* back into the reserve if other threads took some meanwhile */
+    errno = saved;
     (void)kmem_mempool_fill(pool, GFP_KERNEL);
     return 0;
 }

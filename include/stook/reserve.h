@@ -117,7 +117,44 @@ STOOK_API struct stook_pool *stook_pool_create(struct stook_cache *cache, unsign
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /*
+ * Make a pool whose objects the caller makes.
+ *
+ * It is an empty reserve of at most `limit` objects, which stook_pool_put() fills and stook_pool_take() empties.
+ * stook_pool_alloc() and stook_pool_free() are not for it.
+ *
+ * The objects are of `cache`, or (NULL) of stook_kmalloc() with `size`, if one of both is given.  They count as free in the
+ * reserve: debug and hardened caches, AddressSanitizer and Valgrind see their use, and a pointer that is no such object, or is
+ * free already, is reported and goes nowhere.  Other pointers are never followed.
+ *
+ * returns: the pool, which the caller destroys; or NULL
+ * errors:  E2BIG    limit is beyond STOOK_POOL_OBJECTS_MAX
+ *          ENOMEM   out of memory for the pool
+ * context: not in a signal handler
+ * locks:   none
+ * cost:    microseconds
+ */
+STOOK_API struct stook_pool *stook_pool_create_of(struct stook_cache *cache, size_t size,
+                                                  unsigned limit) STOOK_WARN_UNUSED;
+
+/*
+ * Put an object into the reserve of a pool by stook_pool_create_of(), or take one out.
+ *
+ * A put wakes a waiting thread.  With limit 0 the reserve takes an object while a thread waits.  With STOOK_WAIT
+ * stook_pool_take() sleeps until there is one, but not longer than a second: by then its caller may be able to make one.
+ *
+ * returns: 1, or 0 if the reserve is full and the caller keeps the object; the object, or NULL
+ * errors:  ENOMEM   the reserve is empty
+ * context: any; STOOK_WAIT not in a signal handler
+ * locks:   none
+ */
+STOOK_API int stook_pool_put(struct stook_pool *pool, void *object) STOOK_NONNULL(1, 2);
+STOOK_API void *stook_pool_take(struct stook_pool *pool, unsigned flags)
+    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+
+/*
  * Destroy a pool and return its reserve to the cache.
+ *
+ * Objects that the caller made are not freed: take them out before.
  *
  * NULL is accepted.  While objects of the pool are in use the call fails, the pool stays usable, and a
  * message says how many there are.  The caller guarantees that no other thread is in a call on the pool.
@@ -138,13 +175,14 @@ STOOK_API int stook_pool_destroy(struct stook_pool *pool);
  * the thread's group is at a limit: it waits for objects, and not for room in a group.  A thread that holds objects
  * of a pool must be able to free them without another one of that pool.
  *
- * stook_pool_alloc_until() waits until `deadline` at most, an absolute time of CLOCK_MONOTONIC.  If that
+ * It waits until `deadline` at most, an absolute time of CLOCK_MONOTONIC; NULL: without end.  If that
  * has passed already, it reclaims and does not sleep.  It may return later: a reclaim callback is not
  * interrupted.  The caller frees the object with stook_pool_free().
  *
  * returns: the object, or NULL
  * errors:  ENOMEM     nothing in the cache and in the reserve, and this call does not wait
- *          EINVAL     as stook_alloc(); tv_nsec is not in [0, 1000000000)
+ *          EINVAL     as stook_alloc(); tv_nsec is not in [0, 1000000000), if the CPU's
+ *                     sheaf is empty
  *          EDQUOT     as stook_alloc(); STOOK_WAIT does not wait then
  *          ETIMEDOUT  the deadline has passed
  * context: any with STOOK_SIGNAL_SAFE, wherever it interrupted a call on the same pool; else not in a
@@ -153,11 +191,9 @@ STOOK_API int stook_pool_destroy(struct stook_pool *pool);
  * cost:    stook_alloc()'s, and a count in one more restartable section; with a deadline a reading of the
  *          clock before each sleep
  */
-STOOK_API void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
+STOOK_API void *stook_pool_alloc(struct stook_pool *pool, unsigned flags,
+                                 const struct timespec *deadline)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
-STOOK_API void *stook_pool_alloc_until(struct stook_pool *pool, unsigned flags,
-                                       const struct timespec *deadline)
-    STOOK_NONNULL(1, 3) STOOK_WARN_UNUSED;
 
 /*
  * Free one object of a pool.
@@ -176,7 +212,7 @@ STOOK_API void stook_pool_free(struct stook_pool *pool, void *object) STOOK_NONN
  * Change a pool's min_objects, beside any other call.
  *
  * A larger reserve is filled before the call returns, as far as memory allows, and by frees later.
- * Shrinking returns the excess objects to the cache.
+ * Shrinking returns the excess objects to the cache.  Of objects that the caller makes only the limit changes.
  *
  * errors:  E2BIG    min_objects is beyond STOOK_POOL_OBJECTS_MAX
  *          ENOMEM   out of memory for the reserve's own array: nothing has changed

@@ -132,12 +132,13 @@ STOOK_C_BEGIN
 
 /* Limits.  A request beyond one of them fails with the errno named at stook_cache_create(). */
 #define STOOK_CACHES_MAX 4096u /* caches alive at one time, the library's own included */
-#define STOOK_OBJECT_SIZE_MAX (256u << 10) /* largest object of a cache */
-#define STOOK_ALIGN_MAX 4096u              /* largest alignment of a cache's objects */
-#define STOOK_SLAB_OBJECTS_MAX 32767u      /* objects in one slab */
-#define STOOK_SHEAF_CAPACITY_MAX 1022u     /* objects in one sheaf */
-#define STOOK_CAPACITY_DEFAULT 0u          /* a capacity that follows from the object's size */
-#define STOOK_NAME_MAX 63u                 /* bytes of a cache's name that are kept */
+#define STOOK_OBJECT_SIZE_MAX                                                                      \
+    ((2u << 20) - (16u << 10)) /* largest object of a cache: 2 MiB, less what debugging adds */
+#define STOOK_ALIGN_MAX 4096u  /* largest alignment of a cache's objects */
+#define STOOK_SLAB_OBJECTS_MAX 32767u  /* objects in one slab */
+#define STOOK_SHEAF_CAPACITY_MAX 1022u /* objects in one sheaf */
+#define STOOK_CAPACITY_DEFAULT 0u      /* a capacity that follows from the object's size */
+#define STOOK_NAME_MAX 63u             /* bytes of a cache's name that are kept */
 
 /* Flags of a cache (stook_cache_args.flags). */
 
@@ -387,8 +388,8 @@ struct stook_alloc_args {
      * through the call, which holds nothing by then: a caller that cannot go on without the object has nothing to do behind
      * the call.  Not called where `size`, or a member that is not known, is refused. */
     void *(*fail)(struct stook_cache *cache, unsigned flags);
-    int node;          /* with STOOK_NODE; -1: any */
-    unsigned reserved; /* 0 */
+    int node;       /* with STOOK_NODE; -1: any */
+    unsigned align; /* of stook_kmalloc_with() and stook_krealloc_with(); 0 for a cache's objects */
 };
 
 /*
@@ -403,7 +404,7 @@ struct stook_alloc_args {
  * stook_alloc_bulk_with() is stook_alloc_bulk() with site, from and group.  It has no node and no fail (EINVAL).
  *
  * returns: as stook_alloc() and stook_alloc_bulk(); else what args->fail() returns
- * errors:  EINVAL   args->size is not a sizeof, or a member is set that this version does not know
+ * errors:  EINVAL   args->size is not a sizeof, or a member is set that this version does not know; args->align is not 0
  *          EINVAL   there is no such node; STOOK_THISNODE without STOOK_NODE; the group was destroyed; as stook_alloc()
  *          ENOMEM   as stook_alloc(); with STOOK_THISNODE: no memory of that node; with a group and STOOK_SIGNAL_SAFE also:
  *                   the groups' lock was held

@@ -103,7 +103,6 @@ static inline void lock_init(struct lock *lock)
 /* What clang is to know of the calls below. */
 static inline bool lock_word_try(struct lock *lock) LOCK_TRIES(lock);
 static inline void lock_word_drop(struct lock *lock) LOCK_DROPS(lock);
-static inline bool lock_try(struct lock *lock, enum lock_rank rank) LOCK_TRIES(lock);
 static inline void lock_take(struct lock *lock, enum lock_rank rank) LOCK_TAKES(lock);
 static inline bool lock_enter(struct lock *lock, enum lock_rank rank, bool nospin) LOCK_TRIES(lock);
 static inline void lock_drop(struct lock *lock, enum lock_rank rank) LOCK_DROPS(lock);
@@ -124,14 +123,6 @@ LOCK_UNCHECKED static inline void lock_word_drop(struct lock *lock)
 
     if (word >= LOCK_AWAITED)
         lock_wake(lock, word);
-}
-
-LOCK_UNCHECKED static inline bool lock_try(struct lock *lock, enum lock_rank rank)
-{
-    if (!lock_word_try(lock))
-        return context_holds_all();
-    lock_rank_take(rank);
-    return true;
 }
 
 /* For calls that may wait for a fork: those that neither allocate nor free. */

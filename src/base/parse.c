@@ -59,7 +59,7 @@ bool parse_size(const char *text, size_t *size)
     return true;
 }
 
-int parse_signal(const char *text)
+__attribute__((cold)) int parse_signal(const char *text)
 {
     static const struct {
         char name[8];
@@ -105,7 +105,7 @@ int parse_list(const char *text, unsigned end, uint64_t *set)
 
 /* ---- debug flags ------------------------------------------------------------------------------ */
 
-bool parse_block(const char **text, struct parse_block *block)
+__attribute__((cold)) bool parse_block(const char **text, struct parse_block *block)
 {
     const char *at = *text + strspn(*text, ";"), *letter;
 
@@ -143,7 +143,7 @@ bool parse_block(const char **text, struct parse_block *block)
     return true;
 }
 
-bool parse_letters(const char *text)
+__attribute__((cold)) bool parse_letters(const char *text)
 {
     struct parse_block block;
 
@@ -154,7 +154,7 @@ bool parse_letters(const char *text)
     return text[strspn(text, ";")] == '\0';
 }
 
-bool parse_block_names(const struct parse_block *block, const char *name)
+__attribute__((cold)) bool parse_block_names(const struct parse_block *block, const char *name)
 {
     size_t length = strlen(name);
 

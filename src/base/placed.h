@@ -11,7 +11,10 @@
  * with each large object.  It lies beside their code. */
 #define FIRST_TEXT __attribute__((section(".text.stook_first")))
 
-/* A constant that these read. */
+/* The same of what small programs do not run: forks, large objects that change, memory of programs that idle. */
+#define SECOND_TEXT __attribute__((section(".text.stook_second")))
+
+/* A constant that FIRST_TEXT reads. */
 #define FIRST_DATA __attribute__((section(".rodata.stook_first")))
 
 /* Tables of which a start writes one end alone: behind all small data.  In the order of the layers, so that the end of

@@ -38,13 +38,13 @@ static struct once settings_once;
 
 /* ---- values ----------------------------------------------------------------------------------- */
 
-/* The place of a word in words that spaces separate; -1. */
+/* The place of a word in words that spaces separate; -1.  Without strcspn(): libc has it where no start reads. */
 static int setting_place(const char *words, const char *word)
 {
     size_t length = strlen(word);
 
     for (int place = 0; *words; place++) {
-        size_t n = strcspn(words, " ");
+        size_t n = (size_t)(strchrnul(words, ' ') - words);
         if (n == length && memcmp(words, word, n) == 0)
             return place;
         words += n + (words[n] == ' ');
@@ -64,7 +64,7 @@ static bool setting_words(const char *words, const char *text, size_t *bits)
         return true;
     }
     for (bool more = true; more; text++) {
-        size_t n = strcspn(text, ",");
+        size_t n = (size_t)(strchrnul(text, ',') - text);
         int place = -1;
         if (n < sizeof(word)) {
             memcpy(word, text, n);
@@ -157,7 +157,7 @@ static void settings_take_value(enum setting_id id, const char *value)
 
 int setting_find(const char *variable)
 {
-    size_t length = strcspn(variable, "=");
+    size_t length = (size_t)(strchrnul(variable, '=') - variable);
 
     for (unsigned id = 0; id < SETTINGS && variable[length] == '='; id++)
         if (strncmp(setting_table[id].name, variable, length) == 0 &&
@@ -202,7 +202,7 @@ size_t setting_number(enum setting_id id)
     return setting_now[id].number;
 }
 
-const char *setting_written(enum setting_id id)
+__attribute__((cold)) const char *setting_written(enum setting_id id)
 {
     settings_start();
     return setting_now[id].written;

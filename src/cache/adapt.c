@@ -219,7 +219,7 @@ void adapt_shrink(struct stook_cache *cache)
         adapt_collect(cache);
 }
 
-void adapt_act(struct stook_cache *cache)
+FIRST_TEXT void adapt_act(struct stook_cache *cache)
 {
     int saved = errno;
     uint32_t verdict;
@@ -262,9 +262,9 @@ LOCK_NEEDS(cache_list.lock) static bool adapt_idles(struct stook_cache *cache)
 LOCK_NEEDS(cache_list.lock)
 static struct stook_cache *adapt_next(const struct stook_cache *own, bool near)
 {
-    for (unsigned step = 0; step < ADAPT_STEPS && step < cache_list.end; step++) {
+    for (unsigned step = 0; step < ADAPT_STEPS && step < percpu.slots; step++) {
         struct stook_cache *cache;
-        adapt_clock_hand = adapt_clock_hand + 1 < cache_list.end ? adapt_clock_hand + 1 : 0;
+        adapt_clock_hand = adapt_clock_hand + 1 < percpu.slots ? adapt_clock_hand + 1 : 0;
         cache = cache_table[adapt_clock_hand];
         if (!cache || !cache->alive || !cache_has_grown(cache) ||
             (cache == own && cache_level(cache) > 0) ||
@@ -275,12 +275,12 @@ static struct stook_cache *adapt_next(const struct stook_cache *own, bool near)
     return NULL;
 }
 
-void adapt_scan(const struct stook_cache *own, bool near)
+FIRST_TEXT void adapt_scan(const struct stook_cache *own, bool near)
 {
     struct stook_cache *cache;
     struct pin pin;
 
-    if (!lock_try(&cache_list.lock, LOCK_CACHES))
+    if (!lock_enter(&cache_list.lock, LOCK_CACHES, true))
         return;
     cache = adapt_next(own, near);
     if (near) { /* malloc's classes stay; a pin would have to be given back under the lock, which a fork may have then */

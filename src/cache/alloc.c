@@ -4,31 +4,19 @@
  */
 #include "cache/alloc.h"
 
-#include "base/context.h"
 #include "base/hooks.h"
 #include "base/where.h"
-#include "cache/reclaim.h"
-#include "cache/upkeep.h"
 #include "percpu/percpu.h"
-#include "sheaf/slot.h"
 #include "slab/stat.h"
 
-#include <errno.h>
 #include <string.h>
 
 /* From sheaves, barn and slabs; then by reclaiming, if the context allows. */
 void *alloc_slow(struct stook_cache *cache, unsigned flags)
 {
-    int saved = errno;
     void *object = NULL;
-    bool nested = context_enter();
 
-    slot_alloc(cache, &object, 1, nested || (flags & STOOK_SIGNAL_SAFE));
-    context_leave();
-    if (__builtin_expect(!object, 0) && reclaim_may(flags, nested) &&
-        reclaim_alloc(cache, &object, 1) == 1)
-        errno = saved;
-    upkeep_after(cache, flags, nested);
+    (void)bulk_alloc_slow(cache, flags, 1, &object, 0);
     return object;
 }
 

@@ -13,10 +13,15 @@
 
 enum { ALLOC_FLAGS = STOOK_NORECLAIM | STOOK_SIGNAL_SAFE | STOOK_ZERO };
 
-/* Whether an allocation may have these flags; errno EINVAL. */
+/*
+ * Whether an allocation may have these flags, of a cache that was not destroyed; errno EINVAL.  The slots of one that was are
+ * closed, so its calls come here, as long as its descriptor serves no other cache.  Of one that is kept there is a report
+ * (debug/gone.h).
+ */
 static inline bool alloc_may(const struct stook_cache *cache, unsigned flags)
 {
-    if (!(flags & ~(unsigned)ALLOC_FLAGS) && !((flags & STOOK_ZERO) && cache->ctor))
+    if (!(flags & ~(unsigned)ALLOC_FLAGS) && !((flags & STOOK_ZERO) && cache->ctor) &&
+        __builtin_expect(cache->alive || (cache->flags & CACHE_KEPT), 1))
         return true;
     errno = EINVAL;
     return false;

@@ -6,6 +6,7 @@
 
 #include "base/context.h"
 #include "base/hooks.h"
+#include "base/placed.h"
 #include "base/report.h"
 #include "base/where.h"
 #include "cache/reclaim.h"
@@ -33,8 +34,9 @@ static __attribute__((noinline, cold)) void bulk_give_up(struct stook_cache *cac
 }
 
 /* Sheaves, barn and slabs; all or nothing. */
-__attribute__((noinline, cold)) size_t bulk_alloc_slow(struct stook_cache *cache, unsigned flags,
-                                                       size_t n, void **objects, size_t got)
+FIRST_TEXT __attribute__((noinline)) size_t bulk_alloc_slow(struct stook_cache *cache,
+                                                            unsigned flags, size_t n,
+                                                            void **objects, size_t got)
 {
     bool nested = context_enter(), nospin = nested || (flags & STOOK_SIGNAL_SAFE);
     int saved = errno;

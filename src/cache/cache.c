@@ -76,6 +76,8 @@ static unsigned cache_min_partial(const struct stook_cache *cache)
 {
     size_t slabs = CACHE_EMPTY_BYTES / ((size_t)PAGE_SIZE << cache->layout.order);
 
+    if (cache->object_size > LAYOUT_COMMON_MAX) /* their pages are worth more to the others */
+        return 0;
     return slabs > CACHE_EMPTY_SLABS ? CACHE_EMPTY_SLABS : slabs < 1 ? 1 : (unsigned)slabs;
 }
 
@@ -125,8 +127,6 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     stat_init(cache);
     __atomic_store_n(&cache_table[index], cache, __ATOMIC_RELEASE);
     list_add_tail(&cache_list.all, &cache->link);
-    if (cache_list.end <= index)
-        cache_list.end = index + 1;
 }
 
 void cache_boot(void)
@@ -148,7 +148,7 @@ void cache_boot(void)
     cache_harden = cache_hardening(setting_number(SETTING_HARDEN));
     if (cache_harden & STOOK_CACHE_GUARD_PAGES)
         runs_start();
-    budget_init();
+    atomic_store_explicit(&budget.max, setting_number(SETTING_CACHED_MAX), memory_order_relaxed);
     list_init(&cache_list.all);
     lock_take(&cache_list.lock, LOCK_CACHES);
     for (unsigned i = 0; i <= SHEAF_CLASSES; i++) {
@@ -242,12 +242,13 @@ static unsigned cache_flags_hardened(unsigned flags, bool constructed)
     return flags & CACHE_SHADOW ? flags & ~(unsigned)CACHE_HARDENED : flags;
 }
 
-/* With its debug flags.  A cache that has some has no sheaves, and its links lie outside. */
-static unsigned cache_flags(const char *name, unsigned flags, bool constructed)
+/* With its debug flags.  A cache that has some has no sheaves, and its links lie outside; so has one of large objects, of
+ * which a sheaf would hold too much. */
+static unsigned cache_flags(const char *name, size_t size, unsigned flags, bool constructed)
 {
     if (hooks.cache_plan)
         flags = hooks.cache_plan(name, flags, NULL);
-    if (flags & CACHE_DEBUG)
+    if ((flags & CACHE_DEBUG) || size > LAYOUT_COMMON_MAX)
         flags = (flags & ~(STOOK_CACHE_ADAPTIVE | STOOK_CACHE_LINK_INSIDE)) | STOOK_CACHE_NOSHEAF;
     return cache_flags_hardened(flags, constructed);
 }
@@ -255,7 +256,8 @@ static unsigned cache_flags(const char *name, unsigned flags, bool constructed)
 struct stook_cache *cache_make(const char *name, size_t size, const struct stook_cache_args *given)
 {
     struct stook_cache_args wanted = *given, *args = &wanted;
-    unsigned index, flags = args->flags = cache_flags(name, args->flags, args->ctor || args->dtor);
+    unsigned index,
+        flags = args->flags = cache_flags(name, size, args->flags, args->ctor || args->dtor);
     struct stook_cache *cache;
     uint16_t *permutation = NULL;
     struct layout layout;
@@ -419,14 +421,12 @@ __attribute__((cold)) void cache_count(struct stook_cache *cache, struct cache_c
     for (unsigned i = 0; i < topology.nodes; i++) {
         struct barn *barn = &cache->nodes[i].barn;
         struct node_counts of_node;
-        struct node_lists lists;
         lock_take(&barn->lock, LOCK_BARN);
         for (struct sheaf *s = barn->full; s; s = s->next)
             counts->cached += s->size;
         counts->barns += barn->nr_full + barn->nr_empty;
         lock_drop(&barn->lock, LOCK_BARN);
-        node_count_lists(cache, i, &lists);
-        free += lists.free;
+        free += node_count_free(cache, i);
         node_count(cache, i, &of_node);
         counts->slabs += of_node.slabs;
         counts->objects += of_node.objects;

@@ -10,7 +10,6 @@
 struct cache_list {
     struct lock lock;      /* LOCK_CACHES: the list, the table, `alive`, the boot memory */
     struct list all;       /* in order of creation */
-    unsigned end;          /* numbers in the table are below it */
     _Atomic uint32_t turn; /* changes when a cache that is being destroyed is pinned no more */
 };
 extern struct cache_list cache_list __attribute__((visibility("hidden")));

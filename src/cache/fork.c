@@ -69,44 +69,35 @@ static void fork_streams(void (*act)(void))
         act();
 }
 
-static void fork_each_node(void (*act)(struct cache_node *node))
-{
-    for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
-        struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
-        for (unsigned i = 0; i < topology.nodes; i++)
-            act(&cache->nodes[i]);
-    }
-}
-
 LOCK_UNCHECKED static void fork_take(struct lock *lock, enum lock_rank rank)
 {
     lock_take(lock, rank);
     lock_mark_fork(lock);
 }
 
-static void fork_take_barn(struct cache_node *node)
+/* The locks of one rank, of barns or of nodes. */
+static void fork_each(enum lock_rank rank, void (*act)(struct lock *lock, enum lock_rank rank))
 {
-    fork_take(&node->barn.lock, LOCK_BARN);
-}
-LOCK_UNCHECKED static void fork_drop_barn(struct cache_node *node)
-{
-    lock_drop(&node->barn.lock, LOCK_BARN);
-}
-static void fork_take_node(struct cache_node *node)
-{
-    fork_take(&node->node.lock, LOCK_NODE);
-}
-LOCK_UNCHECKED static void fork_drop_node(struct cache_node *node)
-{
-    lock_drop(&node->node.lock, LOCK_NODE);
-    node_fork_end(&node->node);
+    for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
+        struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
+        for (unsigned i = 0; i < topology.nodes; i++) {
+            struct cache_node *node = &cache->nodes[i];
+            act(rank == LOCK_BARN ? &node->barn.lock : &node->node.lock, rank);
+            if (rank == LOCK_NODE && act != fork_take)
+                node_fork_end(&node->node);
+        }
+    }
 }
 
-static void fork_renew(struct cache_node *node)
+LOCK_UNCHECKED static void fork_drop(struct lock *lock, enum lock_rank rank)
 {
-    lock_init(&node->barn.lock);
-    lock_init(&node->node.lock);
-    node_fork_end(&node->node);
+    lock_drop(lock, rank);
+}
+
+static void fork_renew(struct lock *lock, enum lock_rank rank)
+{
+    (void)rank;
+    lock_init(lock);
 }
 
 /* Of the slabs that are pending still, and of objects that leave a quarantine, other threads had hold: they are not in
@@ -140,8 +131,8 @@ LOCK_UNCHECKED void fork_prepare(void)
     fork_take(&cache_list.lock, LOCK_CACHES);
     fork_take(&percpu.lock, LOCK_PERCPU);
     slot_take_all();
-    fork_each_node(fork_take_barn);
-    fork_each_node(fork_take_node);
+    fork_each(LOCK_BARN, fork_take);
+    fork_each(LOCK_NODE, fork_take);
     arena_lock_all();
     if (hooks.fork)
         hooks.fork(HOOKS_FORK_TAKE);
@@ -157,8 +148,8 @@ LOCK_UNCHECKED void fork_parent(void)
         if (hooks.fork)
             hooks.fork(HOOKS_FORK_DROP);
         arena_unlock_all();
-        fork_each_node(fork_drop_node);
-        fork_each_node(fork_drop_barn);
+        fork_each(LOCK_NODE, fork_drop);
+        fork_each(LOCK_BARN, fork_drop);
         slot_open_all();
         lock_drop(&percpu.lock, LOCK_PERCPU);
         lock_drop(&cache_list.lock, LOCK_CACHES);
@@ -184,7 +175,8 @@ void fork_child(void)
         if (hooks.fork)
             hooks.fork(HOOKS_FORK_RENEW);
         arena_child();
-        fork_each_node(fork_renew);
+        fork_each(LOCK_BARN, fork_renew);
+        fork_each(LOCK_NODE, fork_renew);
         slot_child();
         lock_init(&percpu.lock);
         lock_init(&cache_list.lock);

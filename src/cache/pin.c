@@ -84,9 +84,9 @@ void pin_wait(const struct stook_cache *cache)
 
 /* By the table: a handler that forked may have interrupted a change of the list.  Counts that are 0
  * already are not written, since that would copy their page. */
-FIRST_TEXT void pin_child(void)
+SECOND_TEXT void pin_child(void)
 {
-    for (unsigned i = 0; i < cache_list.end; i++)
+    for (unsigned i = 0; i < percpu.slots; i++)
         if (cache_table[i] && cache_table[i]->pins > 0)
             cache_table[i]->pins = 0;
     for (const struct pin *pin = pin_top; pin; pin = pin->below)

@@ -34,19 +34,13 @@ static bool reclaim_has_slabs(const struct stook_cache *cache)
     return false;
 }
 
-static void reclaim_drain_one(struct stook_cache *cache, bool near)
-{
-    if (near)
-        cache_drain_near(cache);
-    else
-        (void)cache_drain(&cache, 1, false);
-}
-
 /* Destructors may run. */
-static bool reclaim_drain_next(struct stook_cache *cache, void *near)
+static bool reclaim_drain(struct stook_cache *cache, void *near)
 {
-    if (reclaim_has_slabs(cache))
-        reclaim_drain_one(cache, *(bool *)near);
+    if (reclaim_has_slabs(cache) && *(bool *)near)
+        cache_drain_near(cache);
+    else if (reclaim_has_slabs(cache))
+        (void)cache_drain(&cache, 1, false);
     return true;
 }
 
@@ -81,10 +75,10 @@ static bool reclaim_own(struct stook_cache *cache, bool (*attempt)(void *arg), v
             return done;
     reclaim_inside = RECLAIM_DRAINING; /* constructors and destructors may allocate */
     context_enter();
-    reclaim_drain_one(cache, near);
+    (void)reclaim_drain(cache, &near);
     done = attempt(arg);
-    if (!done && node_may_grow(cache)) {     /* else other caches' memory is of no use to it */
-        pin_each(reclaim_drain_next, &near); /* the caches of sheaves last, which are the oldest */
+    if (!done && node_may_grow(cache)) { /* else other caches' memory is of no use to it */
+        pin_each(reclaim_drain, &near);  /* the caches of sheaves last, which are the oldest */
         done = attempt(arg);
     }
     context_leave();

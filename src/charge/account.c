@@ -386,7 +386,7 @@ bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
     return true;
 }
 
-FIRST_TEXT bool account_large_resized(void *object, size_t had, unsigned flags)
+SECOND_TEXT bool account_large_resized(void *object, size_t had, unsigned flags)
 {
     struct large_note note = *large_note(object);
     size_t size = large_bytes(object);
@@ -405,7 +405,7 @@ void account_large_moved(void *moved, size_t had)
     (void)account_large_resized(moved, had, STOOK_WAIT);
 }
 
-FIRST_TEXT bool account_large_clear(void *object)
+SECOND_TEXT bool account_large_clear(void *object)
 {
     const struct large_note *note = large_note(object);
     struct large_note had;

@@ -22,7 +22,15 @@ const struct stook_alloc_args *alloc_with_args(const struct stook_alloc_args *ar
         }
         args = copy;
     }
-    if (args->reserved == 0)
+    return args;
+}
+
+/* Those of objects of a cache, whose alignment the cache says. */
+static const struct stook_alloc_args *alloc_with_cache_args(const struct stook_alloc_args *args,
+                                                            struct stook_alloc_args *copy)
+{
+    args = alloc_with_args(args, copy);
+    if (!args || args->align == 0)
         return args;
     errno = EINVAL;
     return NULL;
@@ -51,7 +59,7 @@ static __attribute__((noinline)) void *alloc_with_rest(struct stook_cache *cache
     uint32_t group;
     uint64_t where;
 
-    args = alloc_with_args(args, &copy);
+    args = alloc_with_cache_args(args, &copy);
     if (!args)
         return NULL;
     where = alloc_with_where(args, to);
@@ -81,7 +89,7 @@ int stook_alloc_bulk_with(struct stook_cache *cache, unsigned flags, size_t n, v
     struct stook_alloc_args copy;
     uint32_t group;
 
-    args = alloc_with_args(args, &copy);
+    args = alloc_with_cache_args(args, &copy);
     if (!args || !alloc_with_group(args, &group))
         return -1;
     if (args->fail) {

@@ -134,7 +134,7 @@ void group_charge_sub(struct group *group, uint64_t bytes)
     }
 }
 
-FIRST_TEXT void group_charge_collect(void)
+SECOND_TEXT void group_charge_collect(void)
 {
     if (!atomic_load_explicit(&group_table.pending, memory_order_relaxed))
         return;
@@ -161,12 +161,12 @@ LOCK_UNCHECKED bool group_lock(bool nospin)
     return lock_enter(&group_table.lock, LOCK_GROUPS, nospin);
 }
 
-FIRST_TEXT LOCK_UNCHECKED void group_take(void)
+SECOND_TEXT LOCK_UNCHECKED void group_take(void)
 {
     lock_take(&group_table.lock, LOCK_GROUPS);
 }
 
-FIRST_TEXT LOCK_UNCHECKED void group_unlock(void)
+SECOND_TEXT LOCK_UNCHECKED void group_unlock(void)
 {
     do {
         group_charge_collect();
@@ -176,16 +176,16 @@ FIRST_TEXT LOCK_UNCHECKED void group_unlock(void)
          * aarch64's is a store-release before a load-acquire (ldar, which seq_cst makes it). */
     } while (
         __builtin_expect(atomic_load_explicit(&group_table.pending, memory_order_seq_cst), 0) &&
-        lock_try(&group_table.lock, LOCK_GROUPS));
+        lock_enter(&group_table.lock, LOCK_GROUPS, true));
 }
 
-FIRST_TEXT void group_fork_take(void)
+SECOND_TEXT void group_fork_take(void)
 {
     group_take();
     lock_mark_fork(&group_table.lock);
 }
 
-FIRST_TEXT void group_child(void)
+SECOND_TEXT void group_child(void)
 {
     uint32_t high = atomic_load_explicit(&group_table.high, memory_order_relaxed);
 

@@ -241,7 +241,7 @@ static enum debug_call object_call(uint32_t word)
 /* The word that is locked: one thread validates at a time. */
 static _Atomic(_Atomic uint32_t *) object_locked;
 
-FIRST_TEXT void object_child(void)
+SECOND_TEXT void object_child(void)
 {
     _Atomic uint32_t *word = atomic_exchange(&object_locked, NULL);
 

@@ -94,7 +94,7 @@ static void report_append(const char *text, size_t size)
     (void)raw_close(fd);
 }
 
-FIRST_TEXT void debug_report_child(void)
+SECOND_TEXT void debug_report_child(void)
 {
     atomic_store_explicit(&report_owner, 0, memory_order_relaxed);
 }

@@ -92,7 +92,7 @@ static void slabs_end(void)
     lock_word_drop(&slabs_lock);
 }
 
-FIRST_TEXT void slabs_child(void)
+SECOND_TEXT void slabs_child(void)
 {
     object_child();
     lock_init(&slabs_lock);

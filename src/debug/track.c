@@ -10,7 +10,7 @@
 
 static __thread uint32_t track_thread __attribute__((tls_model("initial-exec")));
 
-FIRST_TEXT void track_child(void)
+SECOND_TEXT void track_child(void)
 {
     track_thread = 0;
 }

@@ -143,18 +143,18 @@ int stook_reclaim_unregister(stook_reclaim_fn fn, void *arg)
     return -1;
 }
 
-FIRST_TEXT LOCK_UNCHECKED void callbacks_fork_take(void)
+SECOND_TEXT LOCK_UNCHECKED void callbacks_fork_take(void)
 {
     lock_take(&callbacks.lock, LOCK_RECLAIM);
     lock_mark_fork(&callbacks.lock);
 }
 
-FIRST_TEXT LOCK_UNCHECKED void callbacks_fork_drop(void)
+SECOND_TEXT LOCK_UNCHECKED void callbacks_fork_drop(void)
 {
     lock_drop(&callbacks.lock, LOCK_RECLAIM);
 }
 
-FIRST_TEXT void callbacks_fork_renew(void)
+SECOND_TEXT void callbacks_fork_renew(void)
 {
     for (unsigned i = 0; i < STOOK_RECLAIM_MAX; i++) {
         struct callback *entry = &callbacks.entry[i];

@@ -51,7 +51,7 @@ FIRST_TEXT bool common_start(enum hooks_start phase, char *const *environment)
     return true;
 }
 
-FIRST_TEXT bool common_due(enum hooks_due what, void *span, size_t blocks)
+SECOND_TEXT bool common_due(enum hooks_due what, void *span, size_t blocks)
 {
     switch (what) {
     case HOOKS_DUE_LEFT:
@@ -70,7 +70,7 @@ FIRST_TEXT bool common_due(enum hooks_due what, void *span, size_t blocks)
     return true;
 }
 
-FIRST_TEXT void common_fork(enum hooks_fork phase)
+SECOND_TEXT void common_fork(enum hooks_fork phase)
 {
     switch (phase) {
     case HOOKS_FORK_TAKE:

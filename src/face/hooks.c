@@ -109,7 +109,7 @@ static void hooks_slab(struct stook_cache *cache, struct slab *slab, bool made)
         slabs_gone(cache, slab);
 }
 
-static FIRST_TEXT void hooks_fork(enum hooks_fork phase)
+static SECOND_TEXT void hooks_fork(enum hooks_fork phase)
 {
     common_fork(phase);
     if (phase != HOOKS_FORK_CHILD && phase != HOOKS_FORK_NESTED)

@@ -74,7 +74,7 @@ LOCK_DROPS(hotplug.busy) static void hotplug_leave(void)
     lock_word_drop(&hotplug.busy);
 }
 
-FIRST_TEXT void hotplug_child(void)
+SECOND_TEXT void hotplug_child(void)
 {
     if (!hotplug_inside)
         lock_init(&hotplug.busy);

@@ -117,7 +117,7 @@ FIRST_TEXT bool traced_init(void)
     return begun;
 }
 
-FIRST_TEXT void traced_child(bool nested)
+SECOND_TEXT void traced_child(bool nested)
 {
     int saved = errno;
 

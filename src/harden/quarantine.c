@@ -453,7 +453,7 @@ LOCK_UNCHECKED void quarantine_release(struct stook_cache *cache)
 
 /* Another thread of the parent may have held a queue's lock at the fork.  It may have added an entry that it did not
  * count, so this counts the bytes again. */
-FIRST_TEXT void quarantine_child(void)
+SECOND_TEXT void quarantine_child(void)
 {
     for (unsigned cpu = 0; cpu < quarantine_end(); cpu++) {
         struct quarantine *queue = atomic_load_explicit(&quarantine_of[cpu], memory_order_relaxed);

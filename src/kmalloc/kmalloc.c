@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kmalloc.c - stook_kmalloc() and its family: size classes over caches, whole pages above.  A set of classes is written
- * before its caller knows it; the plain and the charged set are made by the first call that wants them.
+ * kmalloc.c - stook_kmalloc() and its family: size classes over caches, whole pages above.  The plain and the
+ * charged set of classes are made by the first call that wants them.
  */
 #include <stook/inline.h>
 #include <stook/kmalloc.h>
-#include <stook/kmem_private.h>
 
 #include "base/context.h"
 #include "base/report.h"
@@ -38,8 +37,16 @@ enum {
     KMALLOC_LINE = 64,
 };
 
-struct kmalloc_set stook_kmalloc_plain = {.prefix = "kmalloc"};
-struct kmalloc_set stook_kmalloc_charged = {.prefix = "kmalloc-cg", .flags = STOOK_CACHE_ACCOUNT};
+/* Caches of kmalloc's sizes; all are there once `made`. */
+struct kmalloc_set {
+    const char *prefix; /* of their names */
+    unsigned flags;
+    atomic_bool made;
+    _Atomic(struct stook_cache *) cache[KMALLOC_CLASSES];
+};
+/* stook_kmalloc()'s; and one whose objects are charged to groups, for STOOK_ACCOUNT. */
+static struct kmalloc_set kmalloc_plain = {.prefix = "kmalloc"};
+static struct kmalloc_set kmalloc_charged = {.prefix = "kmalloc-cg", .flags = STOOK_CACHE_ACCOUNT};
 
 /* The plain set for the fast path; NULL where each allocation is counted (kmalloc/sampled.h). */
 static _Atomic(struct stook_cache *) kmalloc_open[KMALLOC_CLASSES];
@@ -51,8 +58,7 @@ static void kmalloc_show(void)
     do {
         counted = account_sampled();
         for (unsigned i = 0; i < KMALLOC_CLASSES; i++)
-            atomic_store(&kmalloc_open[i],
-                         counted ? NULL : atomic_load(&stook_kmalloc_plain.cache[i]));
+            atomic_store(&kmalloc_open[i], counted ? NULL : atomic_load(&kmalloc_plain.cache[i]));
     } while (counted != account_sampled()); /* by another thread, which may have stored before */
 }
 
@@ -68,33 +74,30 @@ void stook_kmalloc_doors(void)
 
 /* ---- sets of caches ------------------------------------------------------------------------- */
 
-/* "msg" and class 9: "msg-1k".  A long prefix is cut, not the size. */
-static struct stook_cache *kmalloc_make_cache(const char *prefix, unsigned class,
-                                              const struct stook_cache_args *given)
+/* "kmalloc" and class 9: "kmalloc-1k". */
+static struct stook_cache *kmalloc_make_cache(const struct kmalloc_set *set, unsigned class)
 {
-    struct stook_cache_args args = *given;
-    const char *size = kmalloc_classes[class].name;
-    size_t tail = strlen(size), head = strnlen(prefix, STOOK_NAME_MAX - tail);
+    const struct stook_cache_args args = {
+        .size = sizeof(args),
+        .align = kmalloc_classes[class].align,
+        .flags = set->flags | CACHE_SIZED,
+    };
+    size_t head = strlen(set->prefix);
     char name[STOOK_NAME_MAX + 1];
 
-    memcpy(name, prefix, head);
-    memcpy(name + head, size, tail + 1);
-    args.align = kmalloc_classes[class].align;
-    if ((args.flags & STOOK_CACHE_HWALIGN) && args.align < KMALLOC_LINE)
-        args.align = KMALLOC_LINE;
-    args.flags |= CACHE_SIZED;
+    memcpy(name, set->prefix, head);
+    strcpy(name + head, kmalloc_classes[class].name);
     return private_cache(name, kmalloc_classes[class].size, &args, true);
 }
 
-bool stook_kmalloc_fill_set(struct kmalloc_set *set, const char *prefix,
-                            const struct stook_cache_args *args)
+static bool kmalloc_fill_set(struct kmalloc_set *set)
 {
     for (unsigned i = 0; i < KMALLOC_CLASSES; i++) {
         struct stook_cache *none = NULL, *cache;
         /* Acquire: a thread that sees this thread's `made` also sees the cache of another thread. */
         if (atomic_load_explicit(&set->cache[i], memory_order_acquire))
             continue;
-        cache = kmalloc_make_cache(prefix, i, args);
+        cache = kmalloc_make_cache(set, i);
         if (!cache)
             return false;
         if (!atomic_compare_exchange_strong(&set->cache[i], &none, cache))
@@ -112,7 +115,6 @@ bool stook_kmalloc_fill_set(struct kmalloc_set *set, const char *prefix,
  */
 static __attribute__((noinline, cold)) bool kmalloc_make_set(struct kmalloc_set *set)
 {
-    const struct stook_cache_args args = {.size = sizeof(args), .flags = set->flags};
     int saved = errno;
     bool made;
 
@@ -120,8 +122,8 @@ static __attribute__((noinline, cold)) bool kmalloc_make_set(struct kmalloc_set 
         errno = ENOMEM;
         return false;
     }
-    made = stook_kmalloc_fill_set(set, set->prefix, &args);
-    if (made && set == &stook_kmalloc_plain)
+    made = kmalloc_fill_set(set);
+    if (made && set == &kmalloc_plain)
         kmalloc_show();
     lock_end_blocking();
     if (made)
@@ -187,8 +189,7 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where,
     (void)kmalloc_large_try(&large);
     context_leave();
     if (!large.object && reclaim_may(flags, large.nested) &&
-        reclaim_until(stook_kmalloc_plain.cache[KMALLOC_CLASSES - 1], size, kmalloc_large_try,
-                      &large))
+        reclaim_until(kmalloc_plain.cache[KMALLOC_CLASSES - 1], size, kmalloc_large_try, &large))
         errno = saved;
     if (owner == ACCOUNT_CURRENT)
         owner = group_current();
@@ -231,20 +232,27 @@ static void *kmalloc_once(struct kmalloc_set *set, size_t size, unsigned flags, 
         struct stook_cache *cache;
         if (__builtin_expect(size > STOOK_KMALLOC_CACHE_MAX, 0))
             return stook_kmalloc_large(size, flags, -1, where,
-                                       set == &stook_kmalloc_charged ? owner : ACCOUNT_NOBODY);
+                                       set == &kmalloc_charged ? owner : ACCOUNT_NOBODY);
         cache = atomic_load_explicit(&set->cache[kmalloc_class(size)], memory_order_relaxed);
-        if (account_sampled() && set == &stook_kmalloc_plain && !cache_hooks(cache) &&
+        if (account_sampled() && set == &kmalloc_plain && !cache_hooks(cache) &&
             alloc_may(cache, flags) && !(flags & STOOK_SIGNAL_SAFE) &&
             (object = sampled_alloc(cache, size, 1, where, flags & STOOK_ZERO)) != NULL)
             return object;
         object = kmalloc_cached(cache, size, flags, where, owner);
-        if (object &&
-            set != &stook_kmalloc_plain) /* it stays apart from others: in no shadow cache */
+        if (object && set != &kmalloc_plain) /* it stays apart from others: in no shadow cache */
             observe_count(cache, where);
     }
     if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
         object = stook_kmalloc_large(size, flags | STOOK_NORECLAIM, -1, where, ACCOUNT_NOBODY);
     return object;
+}
+
+/* Sleeps before try number `tries` (1, 2, ...): 1 to 64 ms. */
+static void kmalloc_nap(unsigned tries)
+{
+    static _Atomic uint32_t unwoken;
+
+    raw_wait(&unwoken, 0, (uint64_t)KMALLOC_NAP << (tries < KMALLOC_NAPS ? tries : KMALLOC_NAPS));
 }
 
 /* Of a caller that must not fail.  Beyond the limit of its group the object is charged to no group. */
@@ -266,14 +274,17 @@ static __attribute__((noinline, cold)) void *kmalloc_nofail(struct kmalloc_set *
         else if (errno == EDQUOT && owner != ACCOUNT_NOBODY)
             owner = ACCOUNT_NOBODY;
         else
-            stook_kmem_nap(tries);
+            kmalloc_nap(tries);
     errno = saved;
     return object;
 }
 
-__attribute__((noinline, cold)) void *stook_kmalloc_set(struct kmalloc_set *set, size_t size,
-                                                        unsigned flags, uint64_t where)
+static __attribute__((noinline, cold)) void *kmalloc_any(size_t size, unsigned flags,
+                                                         uint64_t where)
 {
+    struct kmalloc_set *set = flags & STOOK_ACCOUNT ? &kmalloc_charged : &kmalloc_plain;
+
+    flags &= ~STOOK_ACCOUNT;
     if (__builtin_expect(size == 0, 0))
         return STOOK_KMALLOC_NONE;
     if (__builtin_expect(flags & STOOK_NOFAIL, 0))
@@ -307,11 +318,11 @@ static __attribute__((noinline, cold)) void *kmalloc_slow(size_t size, unsigned 
     void *object;
 
     if (account_sampled() && sample_left - 1 > (int64_t)size && !(flags & STOOK_SIGNAL_SAFE) &&
-        kmalloc_fast(stook_kmalloc_plain.cache, size, flags, &object)) {
+        kmalloc_fast(kmalloc_plain.cache, size, flags, &object)) {
         sample_left -= (int64_t)size + 1;
         return object;
     }
-    return stook_kmalloc_set(&stook_kmalloc_plain, size, flags, where);
+    return kmalloc_any(size, flags, where);
 }
 
 __attribute__((aligned(64))) void *stook_kmalloc(size_t size, unsigned flags)
@@ -342,15 +353,6 @@ size_t stook_kmalloc_size(size_t size)
     /* Above what a block's pages hold whole blocks are taken, as large_alloc() does. */
     rounded = size <= BLOCK_SIZE ? PAGE_SIZE : BLOCK_SIZE;
     return size > SIZE_MAX - rounded ? size : (size + rounded - 1) & ~(rounded - 1);
-}
-
-void stook_kmem_nap(unsigned tries)
-{
-    static _Atomic uint32_t unwoken;
-    int saved = errno;
-
-    raw_wait(&unwoken, 0, (uint64_t)KMALLOC_NAP << (tries < KMALLOC_NAPS ? tries : KMALLOC_NAPS));
-    errno = saved;
 }
 
 /* ---- give back ------------------------------------------------------------------------------ */
@@ -405,40 +407,4 @@ __attribute__((aligned(64))) void stook_free_any(void *object)
             return;
     }
     kfree_slow(object);
-}
-
-/* ---- for stook/kmem.h ----------------------------------------------------------------------- */
-
-int stook_kmem_shrink(struct stook_cache *cache)
-{
-    uint64_t slabs = 0;
-
-    (void)stook_cache_shrink(cache);
-    for (unsigned i = 0; i < topology.nodes; i++)
-        slabs += __atomic_load_n(&cache->nodes[i].node.made, __ATOMIC_RELAXED) -
-                 __atomic_load_n(&cache->nodes[i].node.gone, __ATOMIC_RELAXED);
-    return slabs > 0;
-}
-
-static const char *kmem_reason(int error)
-{
-    switch (error) {
-    case EINVAL:
-        return "wrong arguments";
-    case E2BIG:
-        return "beyond a limit";
-    case ENFILE:
-        return "too many caches";
-    case ENOTSUP:
-        return "no RCU was set";
-    default:
-        return "no memory";
-    }
-}
-
-void stook_kmem_panic(const char *name, int error)
-{
-    report_fatal(
-        "kmem_cache_create: cache %s cannot be made (%s), and SLAB_PANIC says that it must",
-        name ? name : "(no name)", kmem_reason(error));
 }

@@ -54,13 +54,14 @@ static void *kmalloc_of_node(void *object, size_t size, unsigned plain, bool str
 }
 
 /*
- * A class is aligned to the largest power of two that divides it, whole pages to a page, and a power of two to itself.
+ * The size whose class is aligned enough; 0 with errno EINVAL: `align` is none.  A class is aligned to the largest power of two
+ * that divides it, whole pages to a page, and a power of two to itself.
  */
-size_t stook_kmalloc_aligned(size_t size, size_t align)
+static size_t kmalloc_aligned(size_t size, size_t align)
 {
     size_t class;
 
-    if (align == 0 || (align & (align - 1)) || align > BLOCK_SIZE) {
+    if ((align & (align - 1)) || align > BLOCK_SIZE) {
         errno = EINVAL;
         return 0;
     }
@@ -71,8 +72,8 @@ size_t stook_kmalloc_aligned(size_t size, size_t align)
     return size <= align ? align : (size_t)1 << (64 - __builtin_clzll(size - 1));
 }
 
-void *stook_kmalloc_on(struct kmalloc_set *set, size_t size, size_t align, unsigned flags, int node,
-                       uint64_t where)
+/* At a multiple of `align`, of a node or (-1) of any. */
+static void *kmalloc_on(size_t size, size_t align, unsigned flags, int node, uint64_t where)
 {
     unsigned plain = flags & ~STOOK_THISNODE;
     void *object;
@@ -81,15 +82,30 @@ void *stook_kmalloc_on(struct kmalloc_set *set, size_t size, size_t align, unsig
         errno = EINVAL;
         return NULL;
     }
-    if (size > 0 && (size = stook_kmalloc_aligned(size, align)) == 0)
+    if (size > 0 && (size = kmalloc_aligned(size, align)) == 0)
         return NULL;
     /* The fast path first: it knows the class, and mostly that is of the right node. */
-    object =
-        set ? stook_kmalloc_set(set, size, plain, where) : stook_kmalloc_from(size, plain, where);
+    object = stook_kmalloc_from(size, plain, where);
     if (node == -1 || kmalloc_is_none(object))
         return object;
-    return kmalloc_of_node(object, size, plain & ~STOOK_NOFAIL, flags & STOOK_THISNODE, node, where,
-                           set == &stook_kmalloc_charged ? ACCOUNT_CURRENT : ACCOUNT_NOBODY);
+    return kmalloc_of_node(object, size, plain & ~(STOOK_NOFAIL | STOOK_ACCOUNT),
+                           flags & STOOK_THISNODE, node, where,
+                           flags & STOOK_ACCOUNT ? ACCOUNT_CURRENT : ACCOUNT_NOBODY);
+}
+
+/* The arguments, and the node in *node, of a call on memory without a cache; NULL with errno EINVAL. */
+static const struct stook_alloc_args *kmalloc_args(const struct stook_alloc_args *args,
+                                                   struct stook_alloc_args *copy, unsigned flags,
+                                                   int *node)
+{
+    args = alloc_with_args(args, copy);
+    if (!args)
+        return NULL;
+    *node = flags & STOOK_NODE ? args->node : -1;
+    if (!args->group && !args->fail && ((flags & STOOK_NODE) || !(flags & STOOK_THISNODE)))
+        return args;
+    errno = EINVAL;
+    return NULL;
 }
 
 /* The fast path is stook_kmalloc_from()'s. */
@@ -97,18 +113,15 @@ void *stook_kmalloc_with(size_t size, unsigned flags, const struct stook_alloc_a
 {
     struct stook_alloc_args copy;
     uint64_t where;
+    int node;
 
-    args = alloc_with_args(args, &copy);
+    args = kmalloc_args(args, &copy, flags, &node);
     if (!args)
         return NULL;
     where = alloc_with_where(args, __builtin_return_address(0));
-    if (!args->group && !args->fail && !(flags & STOOK_NODE) && !(flags & STOOK_THISNODE))
-        return stook_kmalloc_from(size, flags, where);
-    if (!args->group && !args->fail && (flags & STOOK_NODE))
-        return stook_kmalloc_on(&stook_kmalloc_plain, size, 1, flags & ~STOOK_NODE, args->node,
-                                where);
-    errno = EINVAL;
-    return NULL;
+    if (node == -1 && args->align == 0)
+        return stook_kmalloc_from(size, flags & ~(STOOK_NODE | STOOK_THISNODE), where);
+    return kmalloc_on(size, args->align, flags & ~STOOK_NODE, node, where);
 }
 
 /* ---- change --------------------------------------------------------------------------------- */
@@ -137,26 +150,27 @@ static size_t krealloc_usable(void *object)
     return usable;
 }
 
-void *stook_krealloc_on(struct kmalloc_set *set, void *object, size_t size, size_t align,
-                        unsigned flags, int node, uint64_t where)
+/* In place if the object may stay where it is. */
+static void *krealloc_on(void *object, size_t size, size_t align, unsigned flags, int node,
+                         uint64_t where)
 {
     /* An object that moves by its pages is of any node, and charged to no group. */
-    bool stays, slab, by_pages = set == &stook_kmalloc_plain && node == -1;
+    bool stays, slab, by_pages = !(flags & STOOK_ACCOUNT) && node == -1;
     size_t had, kept;
     void *fresh;
 
     if (kmalloc_is_none(object))
-        return stook_kmalloc_on(set, size, align, flags, node, where);
+        return kmalloc_on(size, align, flags, node, where);
     if (size == 0) {
         stook_free_any(object);
         return STOOK_KMALLOC_NONE;
     }
-    size = stook_kmalloc_aligned(size, align);
+    size = kmalloc_aligned(size, align);
     if (size == 0 || (had = krealloc_usable(object)) == 0)
         return NULL;
     kept = size < had ? size : had;
     slab = slab_cache_of(object) != NULL;
-    stays = !((uintptr_t)object & (align - 1)) &&
+    stays = (align == 0 || !((uintptr_t)object & (align - 1))) &&
             !((flags & STOOK_THISNODE) && node != -1 && stook_node_of(object) != node);
     if (stays && (size <= had || by_pages) && !slab && had > STOOK_KMALLOC_CACHE_MAX &&
         size > STOOK_KMALLOC_CACHE_MAX && size <= PTRDIFF_MAX && !(flags & STOOK_SIGNAL_SAFE)) {
@@ -169,7 +183,7 @@ void *stook_krealloc_on(struct kmalloc_set *set, void *object, size_t size, size
         stook_private_resized(object, size);
         return kmalloc_zero_from(object, size, flags);
     }
-    fresh = stook_kmalloc_on(set, size, align, flags & ~STOOK_ZERO, node, where);
+    fresh = kmalloc_on(size, align, flags & ~STOOK_ZERO, node, where);
     if (!fresh) /* what shrinks need not move */
         return stays && size <= had && errno != EINVAL ? kmalloc_zero_from(object, size, flags)
                                                        : NULL;
@@ -180,6 +194,18 @@ void *stook_krealloc_on(struct kmalloc_set *set, void *object, size_t size, size
 
 void *stook_krealloc(void *object, size_t size, unsigned flags)
 {
-    return stook_krealloc_on(&stook_kmalloc_plain, object, size, 1, flags, -1,
-                             where_address(__builtin_return_address(0)));
+    return krealloc_on(object, size, 0, flags, -1, where_address(__builtin_return_address(0)));
+}
+
+void *stook_krealloc_with(void *object, size_t size, unsigned flags,
+                          const struct stook_alloc_args *args)
+{
+    struct stook_alloc_args copy;
+    int node;
+
+    args = kmalloc_args(args, &copy, flags, &node);
+    if (!args)
+        return NULL;
+    return krealloc_on(object, size, args->align, flags & ~STOOK_NODE, node,
+                       alloc_with_where(args, __builtin_return_address(0)));
 }

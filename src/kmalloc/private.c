@@ -293,8 +293,9 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
 
 /* An object that is accounted or traced, of at least one byte.  Not inlined: malloc's deepest path
  * goes by its caller. */
-static __attribute__((noinline)) void *private_accounted(struct stook_cache *cache, size_t size,
-                                                         size_t align, const void *from)
+static SECOND_TEXT __attribute__((noinline)) void *private_accounted(struct stook_cache *cache,
+                                                                     size_t size, size_t align,
+                                                                     const void *from)
 {
     bool traced = (cache_hooks(cache) & CACHE_CLOSED_WATCHED) && trace_is_active();
     struct debug_asks before;
@@ -312,7 +313,7 @@ static __attribute__((noinline)) void *private_accounted(struct stook_cache *cac
     return object;
 }
 
-void stook_private_resized(void *object, size_t size)
+__attribute__((cold)) void stook_private_resized(void *object, size_t size)
 {
     struct stook_cache *cache = slab_user_cache(object);
 
@@ -325,7 +326,7 @@ void stook_private_resized(void *object, size_t size)
     }
 }
 
-bool stook_private_live(const void *object, const char *call)
+__attribute__((cold)) bool stook_private_live(const void *object, const char *call)
 {
     const struct stook_cache *cache = slab_user_cache(object);
 
@@ -440,14 +441,14 @@ static void *private_large_move(void *object, size_t size, const void *from)
     return moved;
 }
 
-void *stook_private_large_resize(void *object, size_t size, const void *from)
+SECOND_TEXT void *stook_private_large_resize(void *object, size_t size, const void *from)
 {
     if (private_large_resize(object, size, from))
         return object;
     return private_large_move(object, size, from);
 }
 
-size_t stook_private_trim(void)
+__attribute__((cold)) size_t stook_private_trim(void)
 {
     bool started = init_once();
     size_t bytes = 0;
@@ -474,7 +475,7 @@ static __attribute__((cold)) void private_count(struct stook_private_totals *tot
 }
 
 /* Samples of kmalloc() are counted, too: which of them a shadow cache holds is known for each object alone. */
-void stook_private_totals(struct stook_private_totals *totals)
+__attribute__((cold)) void stook_private_totals(struct stook_private_totals *totals)
 {
     unsigned classes = atomic_load_explicit(&private_classes, memory_order_acquire);
     struct arena_stat arena;
@@ -531,7 +532,7 @@ bool stook_private_is_foreign(const void *pointer)
     return (uintptr_t)pointer - pagemap.base >= pagemap.size && !guard_covers(pointer);
 }
 
-void stook_private_bad_pointer(const char *call, const void *pointer)
+__attribute__((cold)) void stook_private_bad_pointer(const char *call, const void *pointer)
 {
     struct debug_finding finding = {.done = DEBUG_REFUSED, .call = call, .at = pointer};
     const struct stook_cache *cache;

@@ -18,7 +18,7 @@ static uint64_t *arena_note_at(const void *object, bool span)
     return (uint64_t *)(void *)(pagemap_meta(index) + BLOCK_META - BLOCK_NOTES) + zone_page(object);
 }
 
-static bool arena_has_note(const void *object, bool span)
+static __attribute__((cold)) bool arena_has_note(const void *object, bool span)
 {
     return span || zone_has_meta(zone_of(object), pagemap_index(object));
 }
@@ -44,7 +44,7 @@ static bool arena_make_note(const void *object)
     return done;
 }
 
-bool arena_set_note(const void *object, bool span, uint64_t note)
+__attribute__((cold)) bool arena_set_note(const void *object, bool span, uint64_t note)
 {
     if (!atomic_load_explicit(&zone_all.noted, memory_order_relaxed))
         atomic_store_explicit(&zone_all.noted, true, memory_order_relaxed);

@@ -215,8 +215,9 @@ void arena_span_advise(void *at, size_t blocks, bool huge)
 void arena_span_moved(void *from, void *to, size_t blocks)
 {
     for (size_t i = 0; i < blocks; i++) {
-        const struct block *source = zone_block(pagemap_index(from) + (uint32_t)i);
-        (void)zone_set_huge(zone_block(pagemap_index(to) + (uint32_t)i), source->huge);
+        struct block *block = zone_block(pagemap_index(to) + (uint32_t)i);
+        (void)zone_set_like(block, zone_block(pagemap_index(from) + (uint32_t)i)->huge,
+                            block->moved);
     }
 }
 
@@ -298,7 +299,7 @@ void arena_span_free(void *span, size_t blocks)
 
 void arena_span_keep(void *span, size_t blocks)
 {
-    bool limited = os_space_limit() < SIZE_MAX || os_is_data_limited();
+    bool limited = os_space_limit < SIZE_MAX || os_is_data_limited;
 
     if (!kept_put(KEPT_SPAN, span, blocks * BLOCK_PAGES) &&
         !arena_span_back(span, blocks, !limited))

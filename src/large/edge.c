@@ -115,7 +115,7 @@ bool edge_drop(void *object, size_t pages)
     return true;
 }
 
-size_t edge_trim(void)
+__attribute__((cold)) size_t edge_trim(void)
 {
     size_t pages = 0;
 
@@ -147,8 +147,7 @@ void edge_span(void *object, size_t blocks, size_t pages)
     size_t rest = blocks * BLOCK_PAGES - pages;
 
     if (rest == 0 || os_page_size() != PAGE_SIZE ||
-        atomic_load_explicit(&edge_spans, memory_order_relaxed) >= EDGE_SPANS ||
-        os_is_data_limited())
+        atomic_load_explicit(&edge_spans, memory_order_relaxed) >= EDGE_SPANS || os_is_data_limited)
         return;
     for (unsigned i = 0; i < EDGE_SPANS; i++) {
         uintptr_t none = 0;
@@ -180,7 +179,7 @@ bool edge_span_open(void *object, size_t blocks)
                                (blocks * BLOCK_PAGES - edge_table[i].pages) * PAGE_SIZE);
 }
 
-void edge_span_close(void *object, size_t blocks)
+__attribute__((cold)) void edge_span_close(void *object, size_t blocks)
 {
     int i = edge_find(object);
 

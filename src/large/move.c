@@ -126,7 +126,7 @@ unsigned move_block(struct zone *zone, uint32_t to)
         atomic_store_explicit(&zone_all.unmovable, true, memory_order_relaxed);
         return 0;
     }
-    zone_set_moved(block, true);
+    (void)zone_set_like(block, block->huge, true);
     moved = source->ndirty;
     zone_mark_used(zone, source, BLOCK_SPAN);
     memset(source->dirty, 0, sizeof(source->dirty));

@@ -15,7 +15,7 @@ enum { BOOT_STEP = 16, BOOT_BYTES = 256 << 10 };
 static char boot_area[BOOT_BYTES] __attribute__((aligned(BOOT_STEP))) LARGE_BSS;
 static size_t boot_used;
 
-void *boot_alloc(size_t align, size_t size)
+__attribute__((cold)) void *boot_alloc(size_t align, size_t size)
 {
     uintptr_t free = (uintptr_t)boot_area + boot_used + BOOT_STEP;
     size_t at;

@@ -44,7 +44,7 @@ static bool libc_heap_is_used(void)
     return __atomic_load_n(&used, __ATOMIC_RELAXED);
 }
 
-bool libc_heap_has(const void *pointer)
+__attribute__((cold)) bool libc_heap_has(const void *pointer)
 {
     if (!stook_private_is_foreign(pointer) || !libc_heap_is_used())
         return false;

@@ -49,9 +49,9 @@ bool os_forbid(void *address, size_t size);
  * Whether a limit counted what has access when os_read_limits() looked, at the start: os_unguard() may be refused
  * then.  A filter of system calls that a program sets later may kill it for asking.
  */
-bool os_is_data_limited(void);
+extern bool os_is_data_limited __attribute__((visibility("hidden")));
 /* RLIMIT_AS then, or SIZE_MAX. */
-size_t os_space_limit(void);
+extern size_t os_space_limit __attribute__((visibility("hidden")));
 void os_read_limits(void);
 /* Fresh pages over a reserved range, whatever was mapped there. */
 bool os_renew(void *address, size_t size);

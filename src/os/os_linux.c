@@ -37,7 +37,7 @@ static long os_pages(void *at, size_t size, int access, int flags)
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
 }
 
-void *os_reserve(size_t size, size_t align)
+__attribute__((cold)) void *os_reserve(size_t size, size_t align)
 {
     size_t span = size + align, before;
     long at = span < size ? -1 : os_pages(NULL, span, PROT_NONE, 0);
@@ -81,7 +81,7 @@ int os_take(void *address, size_t size, bool reserved)
     return EEXIST;
 }
 
-bool os_untake(void *address, size_t size, bool reserved)
+__attribute__((cold)) bool os_untake(void *address, size_t size, bool reserved)
 {
     return reserved ? os_pages(address, size, PROT_NONE, MAP_FIXED) >= 0
                     : raw_result(SYS_munmap, address, size) == 0;
@@ -103,25 +103,15 @@ bool os_unguard(void *address, size_t size)
     return raw_result(SYS_mprotect, address, size, PROT_READ | PROT_WRITE) == 0;
 }
 
-static size_t os_space_limited = SIZE_MAX;
-static bool os_data_limited;
+size_t os_space_limit = SIZE_MAX;
+bool os_is_data_limited;
 
 void os_read_limits(void)
 {
     struct rlimit limit;
 
-    os_space_limited = raw_getrlimit(RLIMIT_AS, &limit) == 0 ? limit.rlim_cur : SIZE_MAX;
-    os_data_limited = raw_getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-}
-
-size_t os_space_limit(void)
-{
-    return os_space_limited;
-}
-
-bool os_is_data_limited(void)
-{
-    return os_data_limited;
+    os_space_limit = raw_getrlimit(RLIMIT_AS, &limit) == 0 ? limit.rlim_cur : SIZE_MAX;
+    os_is_data_limited = raw_getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
 void os_release(void *address, size_t size)
@@ -154,7 +144,7 @@ void os_dump(void *address, size_t size, bool wanted)
         (void)raw_result(SYS_madvise, address, size, wanted ? MADV_DODUMP : MADV_DONTDUMP);
 }
 
-bool os_bind(void *address, size_t size, unsigned node)
+__attribute__((cold)) bool os_bind(void *address, size_t size, unsigned node)
 {
     enum { PREFERRED = 1 }; /* MPOL_PREFERRED of linux/mempolicy.h: the others when it is full */
     unsigned long mask[2] = {0};
@@ -163,7 +153,7 @@ bool os_bind(void *address, size_t size, unsigned node)
     return raw_result(SYS_mbind, address, size, PREFERRED, mask, 8 * sizeof(mask), 0) == 0;
 }
 
-bool os_policy_is_default(void)
+__attribute__((cold)) bool os_policy_is_default(void)
 {
     int mode = 0;
 

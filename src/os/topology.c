@@ -48,7 +48,8 @@ static uint64_t topology_read_nodes(const char *name, char buf[TOPOLOGY_TEXT])
 }
 
 /* The CPUs of a node. */
-static void topology_read_members(struct topology *t, unsigned node, char buf[TOPOLOGY_TEXT])
+static __attribute__((cold)) void topology_read_members(struct topology *t, unsigned node,
+                                                        char buf[TOPOLOGY_TEXT])
 {
     uint64_t set[TOPOLOGY_WORDS] = {0};
     char name[64];
@@ -130,7 +131,8 @@ static void topology_set_one_node(struct topology *t, unsigned nodes)
 }
 
 /* `nodes` 0: as many as there may ever be; else at most so many.  False: the kernel states none. */
-static bool topology_read_all_nodes(struct topology *t, unsigned nodes, char buf[TOPOLOGY_TEXT])
+static __attribute__((cold)) bool topology_read_all_nodes(struct topology *t, unsigned nodes,
+                                                          char buf[TOPOLOGY_TEXT])
 {
     uint64_t possible = topology_read_nodes("/sys/devices/system/node/possible", buf);
     bool stated;
@@ -165,7 +167,7 @@ static void topology_read_possible(struct topology *t, char buf[TOPOLOGY_TEXT])
                    1);
 }
 
-static void topology_read_online(struct topology *t, char buf[TOPOLOGY_TEXT])
+static __attribute__((cold)) void topology_read_online(struct topology *t, char buf[TOPOLOGY_TEXT])
 {
     uint64_t online[TOPOLOGY_WORDS] = {0};
 

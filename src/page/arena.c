@@ -213,7 +213,7 @@ struct left {
 static _Atomic(struct left *) left_list;
 
 /* Pushed one at a time, and taken all at once: none comes back between two looks. */
-static void left_push(struct left *left, struct left what)
+static __attribute__((cold)) void left_push(struct left *left, struct left what)
 {
     what.next = atomic_load_explicit(&left_list, memory_order_relaxed);
     do
@@ -235,7 +235,7 @@ static void left_free(struct left *left)
 }
 
 /* Pairs with the end of a fork: it finds what was left before, or this thread sees that it has ended. */
-void arena_free_left(void)
+__attribute__((cold)) void arena_free_left(void)
 {
     bool nested = context_self()->depth > 1;
 
@@ -260,7 +260,7 @@ void arena_free(void *run, size_t pages, void *meta, size_t meta_bytes)
         left_run(run, pages, meta, meta_bytes);
 }
 
-void arena_leave_span(void *span, size_t blocks)
+__attribute__((cold)) void arena_leave_span(void *span, size_t blocks)
 {
     left_push(span, (struct left){NULL, 0, blocks, NULL, 0});
     arena_free_left();

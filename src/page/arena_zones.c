@@ -82,7 +82,7 @@ static void arena_lock_zone(struct zone *zone, unsigned *naps)
     zone->given_up = purging;
 }
 
-LOCK_UNCHECKED void arena_lock_all(void)
+__attribute__((cold)) LOCK_UNCHECKED void arena_lock_all(void)
 {
     unsigned naps = ARENA_FORK_NAPS;
 
@@ -96,7 +96,7 @@ LOCK_UNCHECKED void arena_lock_all(void)
     window_lock();
 }
 
-LOCK_UNCHECKED void arena_unlock_all(void)
+__attribute__((cold)) LOCK_UNCHECKED void arena_unlock_all(void)
 {
     window_unlock();
     for (unsigned i = pagemap.zones; i-- > 0;) {
@@ -106,7 +106,7 @@ LOCK_UNCHECKED void arena_unlock_all(void)
     }
 }
 
-void arena_child(void)
+__attribute__((cold)) void arena_child(void)
 {
     window_child();
     for (unsigned i = 0; i < pagemap.zones; i++) {
@@ -121,7 +121,7 @@ void arena_child(void)
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
 
-void arena_bind_new(unsigned i, bool nospin)
+__attribute__((cold)) void arena_bind_new(unsigned i, bool nospin)
 {
     struct zone *zone = &zone_all.zone[i];
 
@@ -199,7 +199,7 @@ size_t arena_used(void)
     return pages * PAGE_SIZE;
 }
 
-size_t arena_trim(void)
+__attribute__((cold)) size_t arena_trim(void)
 {
     size_t bytes = 0;
 

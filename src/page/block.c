@@ -56,20 +56,25 @@ static unsigned block_count(const uint64_t *map, unsigned at, unsigned count)
     return sum;
 }
 
-static int block_find_in(const uint64_t *map, unsigned pages, unsigned align)
+/* The first of n bits with the wanted value, from `at` on and at a multiple of `align`; or -1. */
+static inline __attribute__((always_inline)) int block_search(const uint64_t *map, unsigned at,
+                                                              unsigned n, unsigned align,
+                                                              unsigned end, const bool set)
 {
-    unsigned at = block_next(map, 0, BLOCK_PAGES, true);
-
-    while (at + pages <= BLOCK_PAGES) {
+    while ((at = block_next(map, at, end, set)) + n <= end) {
         unsigned first = (at + align - 1) & ~(align - 1);
-        if (first + pages > BLOCK_PAGES)
+        if (first + n > end)
             return -1;
-        unsigned end = block_next(map, first, first + pages, false);
-        if (end == first + pages)
+        at = block_next(map, first, first + n, !set);
+        if (at == first + n)
             return (int)first;
-        at = block_next(map, end, BLOCK_PAGES, true);
     }
     return -1;
+}
+
+static int block_find_in(const uint64_t *map, unsigned pages, unsigned align)
+{
+    return block_search(map, 0, pages, align, BLOCK_PAGES, true);
 }
 
 int block_find(const struct block *block, unsigned pages, unsigned align)
@@ -134,21 +139,17 @@ unsigned block_next_run(const uint64_t mask[BLOCK_WORDS], unsigned *at)
 
 uint32_t block_take_meta(struct block *block, uint64_t *map, uint32_t granules)
 {
-    unsigned at = block->meta_hint < BLOCK_FIRST_GRANULE ? BLOCK_FIRST_GRANULE : block->meta_hint;
+    unsigned from = block->meta_hint < BLOCK_FIRST_GRANULE ? BLOCK_FIRST_GRANULE : block->meta_hint;
+    int at = block_search(map, from, granules, 1, BLOCK_GRANULES, false);
 
-    for (int pass = 0; pass < 2; pass++) {
-        while ((at = block_next(map, at, BLOCK_GRANULES, false)) + granules <= BLOCK_GRANULES) {
-            unsigned end = block_next(map, at, at + granules, true);
-            if (end == at + granules) {
-                block_fill(map, at, granules, true);
-                block->meta_hint = end;
-                if (end > block->meta_high)
-                    block->meta_high = end;
-                return at;
-            }
-            at = end;
-        }
-        at = BLOCK_FIRST_GRANULE;
+    if (at < 0)
+        at = block_search(map, BLOCK_FIRST_GRANULE, granules, 1, BLOCK_GRANULES, false);
+    if (at >= 0) {
+        block_fill(map, (unsigned)at, granules, true);
+        block->meta_hint = (unsigned)at + granules;
+        if (block->meta_hint > block->meta_high)
+            block->meta_high = block->meta_hint;
+        return (uint32_t)at;
     }
     if (block_may_take_meta(block, granules))
         block->meta_short = (uint16_t)(granules < BLOCK_GRANULES ? granules : BLOCK_GRANULES);

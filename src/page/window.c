@@ -261,7 +261,7 @@ static int window_probe(void)
 
     if (!error)
         error = window_cover_map(window.middle - 1, 1, true);
-    if (error || os_space_limit() == SIZE_MAX)
+    if (error || os_space_limit == SIZE_MAX)
         return error;
     error = window_map(pagemap_block(window.middle), BLOCK_SIZE);
     if (!error)
@@ -270,7 +270,7 @@ static int window_probe(void)
 }
 
 /* What of the map is mapped goes. */
-static void window_clear(void)
+static __attribute__((cold)) void window_clear(void)
 {
     for (unsigned part = 0; part < WINDOW_PARTS; part++) {
         size_t from = window.side[1].at[part], to = window.side[0].at[part];
@@ -306,7 +306,7 @@ static bool window_reserve(size_t size)
 
     if (size > window_reserved_most)
         size = window_reserved_most;
-    while (size / 2 >= window_least && size > os_space_limit() / 5 * 2)
+    while (size / 2 >= window_least && size > os_space_limit / 5 * 2)
         size /= 2; /* half and more is the program's own */
     for (; !base && size >= window_least; size /= 2) {
         bytes = window_place(0, size);
@@ -334,7 +334,7 @@ bool window_init(size_t size)
     return false;
 }
 
-void window_exit(void)
+__attribute__((cold)) void window_exit(void)
 {
     if (window.reserved)
         os_unmap((void *)pagemap.base, window_place(pagemap.base, pagemap.size));

@@ -89,35 +89,24 @@ bool zone_may_split(void)
     return atomic_load_explicit(&zone_all.splits, memory_order_relaxed) < ZONE_SPLITS;
 }
 
-static void zone_set_like(struct block *block, bool huge, bool moved)
+__attribute__((cold)) bool zone_set_like(struct block *block, bool huge, bool moved)
 {
     int before = block->huge != block->home || block->moved, now = huge != block->home || moved;
+    bool changed = block->huge != huge;
 
     block->huge = huge;
     block->moved = moved;
     if (now != before)
         atomic_fetch_add_explicit(&zone_all.splits, (uint32_t)(now - before), memory_order_relaxed);
+    return changed;
 }
 
-bool zone_set_huge(struct block *block, bool huge)
-{
-    if (block->huge == huge)
-        return false;
-    zone_set_like(block, huge, block->moved);
-    return true;
-}
-
-void zone_set_moved(struct block *block, bool moved)
-{
-    zone_set_like(block, block->huge, moved);
-}
-
-void zone_advise(uint32_t first, uint32_t n, bool huge)
+__attribute__((cold)) void zone_advise(uint32_t first, uint32_t n, bool huge)
 {
     bool changed = false;
 
     for (uint32_t i = first; i < first + n; i++)
-        changed |= zone_set_huge(zone_block(i), huge);
+        changed |= zone_set_like(zone_block(i), huge, zone_block(i)->moved);
     if (changed)
         os_huge(pagemap_block(first), (size_t)n << BLOCK_SHIFT, huge);
 }

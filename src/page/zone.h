@@ -218,9 +218,9 @@ void zone_mark_free(struct zone *zone, struct block *block);
 void zone_mark_used(struct zone *zone, struct block *block, enum block_state state);
 /* Single blocks may still split mappings: by advice, or by pages that moved there (large/move.c). */
 bool zone_may_split(void);
-void zone_set_moved(struct block *block, bool moved);
-/* The block is to have huge pages from here on, or none: the caller advises the kernel.  False: nothing changes. */
-bool zone_set_huge(struct block *block, bool huge);
+/* The block is to have huge pages from here on, or none, which the caller advises the kernel of if that changes (true); its
+ * pages moved there, or not. */
+bool zone_set_like(struct block *block, bool huge, bool moved);
 /* The same of blocks that are in use, and advises the kernel.  A block that does not change costs no call. */
 void zone_advise(uint32_t first, uint32_t n, bool huge);
 

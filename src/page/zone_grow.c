@@ -34,12 +34,12 @@ bool zone_has(const struct zone *zone, uint32_t index)
 }
 
 /* Its own and mapped; in the place of what is gone may lie what others have mapped. */
-static bool zone_can_bind(const struct zone *zone, uint32_t index)
+static __attribute__((cold)) bool zone_can_bind(const struct zone *zone, uint32_t index)
 {
     return zone_owns(zone, index) && !zone_is_gone(zone, index);
 }
 
-void zone_bind(struct zone *zone)
+__attribute__((cold)) void zone_bind(struct zone *zone)
 {
     unsigned node = zone_number(zone) & (pagemap.zones / 2 - 1);
 
@@ -155,7 +155,7 @@ static bool zone_step(struct zone *zone, unsigned kind, uint32_t n, uint32_t ali
     return true;
 }
 
-void zone_open_tails(struct zone *zone)
+__attribute__((cold)) void zone_open_tails(struct zone *zone)
 {
     for (unsigned kind = 0; kind < ZONE_TAILS; kind++) {
         struct zone_tail *tail = &zone->tail[kind];

@@ -35,48 +35,34 @@ enum {
 
 /* ---- blocks that are gone, and blocks with metadata -------------------------------------------- */
 
-static int zone_gone_at(const struct zone *zone, uint32_t index)
+static int zone_bit(const struct zone *zone, uint32_t index, bool meta)
 {
-    return index >= zone->first && index < zone->end && zone_is_gone(zone, index);
+    return index >= zone->first && index < zone->end &&
+           (meta ? zone_has_meta : zone_is_gone)(zone, index);
 }
 
-/* How many runs of gone blocks there are more when [first, first + n) goes: -1, 0 or 1; fewer when it comes back. */
-static int zone_holes(const struct zone *zone, uint32_t first, uint32_t n)
+/* How many runs of gone blocks (or, `meta`, of blocks with metadata) there are more when [first, first + n) becomes one:
+ * -1, 0 or 1; fewer when it is one no more. */
+static int zone_runs(const struct zone *zone, uint32_t first, uint32_t n, bool meta)
 {
-    return 1 - zone_gone_at(zone, first - 1) - zone_gone_at(zone, first + n);
+    return 1 - zone_bit(zone, first - 1, meta) - zone_bit(zone, first + n, meta);
 }
 
-/* Blocks, all of which are gone or none of which is, are now the other. */
-static void zone_set_gone(struct zone *zone, uint32_t first, uint32_t n, bool gone)
+/* Blocks, all of which are gone (have metadata) or none of which is, are now the other.  Owners of objects read whether
+ * there are metadata without the lock. */
+static void zone_flip(struct zone *zone, uint32_t first, uint32_t n, bool meta)
 {
-    int more = zone_holes(zone, first, n);
+    int more = zone_runs(zone, first, n, meta);
+    uint32_t runs = (uint32_t)(zone_bit(zone, first, meta) ? -more : more);
 
-    for (uint32_t i = first; i < first + n; i++)
-        zone->map[i / 64].gone ^= (uint64_t)1 << i % 64;
-    atomic_fetch_add_explicit(&zone_all.holes, (uint32_t)(gone ? more : -more),
-                              memory_order_relaxed);
-}
-
-static int zone_meta_at(const struct zone *zone, uint32_t index)
-{
-    return index >= zone->first && index < zone->end && zone_has_meta(zone, index);
-}
-
-/* The same of their metadata: owners of objects read these bits without the lock. */
-static void zone_flip_meta(struct zone *zone, uint32_t first, uint32_t n)
-{
-    int more = 1 - zone_meta_at(zone, first - 1) - zone_meta_at(zone, first + n);
-
-    zone->meta_parts += (uint32_t)(zone_has_meta(zone, first) ? -more : more);
     for (uint32_t i = first; i < first + n; i++) {
-        uint64_t *word = &zone->map[i / 64].meta;
+        uint64_t *word = meta ? &zone->map[i / 64].meta : &zone->map[i / 64].gone;
         __atomic_store_n(word, *word ^ (uint64_t)1 << i % 64, __ATOMIC_RELAXED);
     }
-}
-
-static int zone_map(uint32_t first, uint32_t n)
-{
-    return window_map(pagemap_block(first), (size_t)n << BLOCK_SHIFT);
+    if (meta)
+        zone->meta_parts += runs;
+    else
+        atomic_fetch_add_explicit(&zone_all.holes, runs, memory_order_relaxed);
 }
 
 static bool zone_unmap_blocks(uint32_t first, uint32_t n)
@@ -119,7 +105,7 @@ static uint32_t zone_clean_run(const struct zone *zone, uint32_t end, uint32_t m
 
 static bool zone_may_hole(const struct zone *zone, uint32_t first, uint32_t n)
 {
-    return zone_holes(zone, first, n) <= 0 ||
+    return zone_runs(zone, first, n, false) <= 0 ||
            atomic_load_explicit(&zone_all.holes, memory_order_relaxed) < ZONE_HOLES;
 }
 
@@ -137,9 +123,9 @@ LOCK_UNCHECKED static void zone_unmap_run(struct zone *zone, uint32_t first, uin
     lock_take(&zone->lock, LOCK_ARENA);
     zone_end_purge(zone);
     if (gone)
-        zone_set_gone(zone, first, n, true);
+        zone_flip(zone, first, n, false);
     if (meta)
-        zone_flip_meta(zone, first, n);
+        zone_flip(zone, first, n, true);
     for (uint32_t i = first; i < first + n; i++) {
         if (meta)
             zone_block(i)->meta_high = 0;
@@ -148,7 +134,7 @@ LOCK_UNCHECKED static void zone_unmap_run(struct zone *zone, uint32_t first, uin
 }
 
 /* Zones of the library's own objects keep theirs: that is little, and growth there is rare. */
-void zone_unmap(struct zone *zone, uint32_t keep, uint32_t runs)
+__attribute__((cold)) void zone_unmap(struct zone *zone, uint32_t keep, uint32_t runs)
 {
     uint32_t end = zone->end, first, n;
 
@@ -176,11 +162,11 @@ void zone_trim(struct zone *zone, size_t pages)
         zone_unmap(zone, keep, 1);
 }
 
-bool zone_unmap_taken(struct zone *zone, uint32_t index)
+__attribute__((cold)) bool zone_unmap_taken(struct zone *zone, uint32_t index)
 {
     if (zone_is_own(zone) || !zone_unmap_blocks(index, 1))
         return false;
-    zone_set_gone(zone, index, 1, true);
+    zone_flip(zone, index, 1, false);
     return true;
 }
 
@@ -196,7 +182,7 @@ __attribute__((cold)) static bool zone_unmap_free(struct zone *zone, uint32_t in
     zone->purged += (size_t)block->ndirty * PAGE_SIZE;
     block->ndirty = 0;
     memset(block->dirty, 0, sizeof(block->dirty));
-    zone_set_gone(zone, index, 1, true);
+    zone_flip(zone, index, 1, false);
     zone_mark_free(zone, block);
     return true;
 }
@@ -216,15 +202,15 @@ __attribute__((cold)) uint32_t zone_unmap_spare(struct zone *zone, uint32_t most
 /* ---- taking again --------------------------------------------------------------------------- */
 
 /* A mapping anew has no advice, is in core dumps as a whole, and is bound to no node. */
-static void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
+static __attribute__((cold)) void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
 {
-    zone_set_gone(zone, first, n, false);
+    zone_flip(zone, first, n, false);
     zone->clean += n;
     zone_note_unbound(zone);
     for (uint32_t i = first, end = first + n, run; i < end; i += run) {
         bool huge = zone_block(i)->huge;
         for (run = 0; i + run < end && zone_block(i + run)->huge == huge; run++) {
-            zone_set_moved(zone_block(i + run), false);
+            (void)zone_set_like(zone_block(i + run), huge, false);
             zone_block(i + run)->shown = BLOCK_PAGES;
         }
         if (huge ||
@@ -233,17 +219,17 @@ static void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
     }
 }
 
-void zone_lose(struct zone *zone, uint32_t i)
+__attribute__((cold)) void zone_lose(struct zone *zone, uint32_t i)
 {
     struct block *block = zone_block(i);
 
     zone_mark_used(zone, block, BLOCK_UNUSED);
     zone->warm_pages -= block->ndirty;
     if (zone_is_gone(zone, i))
-        zone_set_gone(zone, i, 1, false);
+        zone_flip(zone, i, 1, false);
     else
         (void)zone_unmap_blocks(i, 1);
-    (void)zone_set_huge(block, block->home);
+    (void)zone_set_like(block, block->home, block->moved);
     zone->opened--;
     pagemap.zone[i] = UINT8_MAX;
 }
@@ -268,12 +254,12 @@ static void zone_undo(struct zone *zone, uint32_t first, uint32_t end)
             zone_renew(zone, i, n);
 }
 
-int zone_remap(struct zone *zone, uint32_t first, uint32_t n)
+__attribute__((cold)) int zone_remap(struct zone *zone, uint32_t first, uint32_t n)
 {
     uint32_t end = first + n, run;
 
     for (uint32_t i = first; (run = zone_gone_run(zone, &i, end)) > 0; i += run) {
-        int error = zone_map(i, run);
+        int error = window_map(pagemap_block(i), (size_t)run << BLOCK_SHIFT);
         if (!error)
             continue;
         for (uint32_t k = i; error == EEXIST && k < i + run; k++)
@@ -286,7 +272,7 @@ int zone_remap(struct zone *zone, uint32_t first, uint32_t n)
     return 0;
 }
 
-int zone_remap_step(struct zone *zone, uint32_t first)
+__attribute__((cold)) int zone_remap_step(struct zone *zone, uint32_t first)
 {
     uint32_t end = first + zone_share(zone) / ZONE_STEP, n;
     int error;
@@ -331,7 +317,7 @@ static int zone_map_meta_of(struct zone *zone, uint32_t first, uint32_t end)
     if (error)
         return error;
     os_dump(pagemap_meta(first), size, false); /* it is not the program's */
-    zone_flip_meta(zone, first, end - first);
+    zone_flip(zone, first, end - first, true);
     zone_note_unbound(zone);
     return 0;
 }

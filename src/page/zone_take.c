@@ -140,7 +140,7 @@ bool zone_take_ready(struct zone *zone, enum zone_kind kind, struct zone_cut *cu
     return true;
 }
 
-struct block *zone_set_aside(struct zone *zone, bool grow)
+__attribute__((cold)) struct block *zone_set_aside(struct zone *zone, bool grow)
 {
     const struct arena_ask all = {.pages = BLOCK_PAGES, .align = 1};
     struct zone_cut cut = {.ask = &all, .meta = true};

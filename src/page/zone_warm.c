@@ -171,7 +171,8 @@ LOCK_UNCHECKED static size_t zone_purge_run(struct zone *zone, struct block *blo
     bool noted = atomic_load_explicit(&zone_all.noted, memory_order_relaxed);
     /* Or khugepaged would fill the holes again.  Decided under the lock, like all fields of a block:
        another thread may give back other pages of it meanwhile. */
-    bool split = !whole && (!block->home || zone_may_split()) && zone_set_huge(block, false);
+    bool split =
+        !whole && (!block->home || zone_may_split()) && zone_set_like(block, false, block->moved);
     unsigned at = 0, pages = block_next_run(block->dirty, &at), dirty;
 
     /* Of larger pages of the kernel one goes back that is free as a whole, with the clean ones that were zeroed in
@@ -236,7 +237,7 @@ static struct block *zone_next_soiled(struct zone *zone, bool all)
     return block;
 }
 
-size_t zone_purge(struct zone *zone, size_t limit, size_t runs, size_t most)
+__attribute__((cold)) size_t zone_purge(struct zone *zone, size_t limit, size_t runs, size_t most)
 {
     size_t gone = 0;
 

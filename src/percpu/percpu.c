@@ -87,7 +87,7 @@ static __attribute__((cold, noinline)) unsigned percpu_count_digits(void)
 static unsigned percpu_count_rows(void)
 {
     unsigned rows = topology.mask_cpus > 0 ? topology.mask_cpus : PERCPU_ROWS_UNKNOWN;
-    bool limited = os_space_limit() < SIZE_MAX || os_is_data_limited();
+    bool limited = os_space_limit < SIZE_MAX || os_is_data_limited;
     unsigned digits = limited ? percpu_count_digits() : UINT32_MAX;
 
     rows = digits < rows ? digits : rows;
@@ -179,7 +179,7 @@ bool percpu_may_fence(unsigned cpu)
     return !percpu.isolated || !(percpu.isolated[cpu / 64] >> cpu % 64 & 1);
 }
 
-bool percpu_fence(unsigned cpu)
+__attribute__((cold)) bool percpu_fence(unsigned cpu)
 {
     if (!percpu.rseq)
         return true;

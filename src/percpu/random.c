@@ -32,7 +32,7 @@ uint32_t random_below(uint32_t n)
     return (uint32_t)((random_word() >> 32) * n >> 32);
 }
 
-void random_permute(uint16_t *index, uint32_t n)
+__attribute__((cold)) void random_permute(uint16_t *index, uint32_t n)
 {
     /* Fisher and Yates, from the inside. */
     for (uint32_t i = 0; i < n; i++) {

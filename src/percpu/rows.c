@@ -17,7 +17,7 @@ void *rows_map(unsigned shift)
 
 void rows_unmap(void *first, unsigned shift)
 {
-    os_unmap(rows_memory(first, shift), rows_size(shift));
+    os_unmap(rows_at(first, shift, ROWS_NO_CPU), rows_size(shift));
 }
 
 FIRST_TEXT int rows_atomic_cpu(void)

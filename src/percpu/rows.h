@@ -36,15 +36,10 @@ static inline size_t rows_size(unsigned shift)
     return ((size_t)percpu.rows + 1) << shift;
 }
 
-/* CPU 0's row of an array that begins at `memory`, and the other way round. */
+/* CPU 0's row of an array that begins at `memory`. */
 static inline void *rows_first(void *memory, unsigned shift)
 {
     return (char *)memory + ((size_t)1 << shift);
-}
-
-static inline void *rows_memory(void *first, unsigned shift)
-{
-    return (char *)first - ((size_t)1 << shift);
 }
 
 /* A fresh array; NULL with errno ENOMEM.  And its end. */

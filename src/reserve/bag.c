@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bag.c - the reserve of mempool_t in stook/kmem.h: a pool whose pointers were made by functions of the caller.  How
- * pointers are put, taken and waited for: pool.h.
+ * bag.c - pools whose pointers the caller makes (stook_pool_create_of()), such as mempool_t of stook/kmem.h.  How pointers
+ * are put, taken and waited for: pool.h.
  *
  * If these functions are those of a cache or of kmalloc(), what the bag holds is free, as in a stook_pool.  It is checked
  * and poisoned as if it were freed, and checked again when it is taken; it stays charged.  Other pointers are not followed.
@@ -19,11 +19,9 @@
 #include "slab/slab.h"
 #include "slab/wrong.h"
 
-#include <stook/kmem_private.h>
+#include <stook/reserve.h>
 
 #include <errno.h>
-
-_Static_assert(STOOK_KMEM_BAG_MAX == STOOK_POOL_OBJECTS_MAX, "what pool_set_min() accepts");
 
 /* The cache that an element must be of; NULL: it may be anything. */
 static struct stook_cache *bag_cache(const struct stook_pool *pool, const void *element)
@@ -41,7 +39,7 @@ static void *bag_check_in(const struct stook_pool *pool, void *element)
     if (cache)
         observe_reserve(cache, &element);
     else if (pool->asked && stook_private_large_size(element) == 0) {
-        stook_private_bad_pointer("mempool_free", element);
+        stook_private_bad_pointer("stook_pool_put", element);
         element = NULL;
     } else if (pool->asked)
         tools_close(element, stook_private_large_size(element));
@@ -54,7 +52,7 @@ static bool bag_repeats(struct stook_pool *pool, void *element)
     if (!pages_zoned || !pool->asked || bag_cache(pool, element) || !pool_has(pool, element))
         return false;
     wrong_found(&(struct debug_finding){
-        .what = DEBUG_NO_OBJECT, .done = DEBUG_REFUSED, .call = "mempool_free", .at = element});
+        .what = DEBUG_NO_OBJECT, .done = DEBUG_REFUSED, .call = "stook_pool_put", .at = element});
     return true;
 }
 
@@ -72,16 +70,7 @@ static void bag_check_out(const struct stook_pool *pool, void *element, uint64_t
     (void)debug_ask(before);
 }
 
-static void *bag_take(struct stook_pool *pool, uint32_t keep, const void *from)
-{
-    void *element = pool_take_outside(pool, keep);
-
-    if (element)
-        bag_check_out(pool, element, where_address(from));
-    return element;
-}
-
-struct stook_pool *stook_kmem_bag_create_of(unsigned limit, struct stook_cache *cache, size_t size)
+struct stook_pool *stook_pool_create_of(struct stook_cache *cache, size_t size, unsigned limit)
 {
     struct stook_pool *pool;
 
@@ -90,18 +79,14 @@ struct stook_pool *stook_kmem_bag_create_of(unsigned limit, struct stook_cache *
         return NULL;
     }
     pool = pool_make(cache, limit);
-    if (pool)
+    if (pool) {
+        pool->bag = true;
         pool->asked = size;
+    }
     return pool;
 }
 
-void stook_kmem_bag_destroy(struct stook_pool *pool)
-{
-    if (pool)
-        pool_unmake(pool);
-}
-
-int stook_kmem_bag_put(struct stook_pool *pool, void *pointer)
+int stook_pool_put(struct stook_pool *pool, void *pointer)
 {
     bool nested = context_enter(), put;
     uint32_t place;
@@ -116,20 +101,9 @@ int stook_kmem_bag_put(struct stook_pool *pool, void *pointer)
     return put;
 }
 
-void *stook_kmem_bag_take(struct stook_pool *pool)
-{
-    return bag_take(pool, 0, __builtin_return_address(0));
-}
-
-void *stook_kmem_bag_spill(struct stook_pool *pool)
-{
-    return bag_take(pool, atomic_load(&pool->min), __builtin_return_address(0));
-}
-
-void *stook_kmem_bag_wait(struct stook_pool *pool)
+static void *bag_wait(struct stook_pool *pool)
 {
     uint64_t process = pool_announce(pool);
-    int saved = errno;
     void *pointer;
     uint32_t turn;
 
@@ -143,13 +117,18 @@ void *stook_kmem_bag_wait(struct stook_pool *pool)
         /* This thread was woken, but another thread was faster. */
     } while (!pointer && atomic_load(&pool->turn) != turn);
     pool_withdraw(pool, process);
-    if (pointer)
-        bag_check_out(pool, pointer, where_address(__builtin_return_address(0)));
-    errno = saved;
     return pointer;
 }
 
-int stook_kmem_bag_resize(struct stook_pool *pool, unsigned limit)
+void *stook_pool_take(struct stook_pool *pool, unsigned flags)
 {
-    return pool_set_min(pool, limit);
+    int saved = errno;
+    void *pointer = pool_take_outside(pool, 0);
+
+    if (!pointer && flags == STOOK_WAIT)
+        pointer = bag_wait(pool);
+    if (pointer)
+        bag_check_out(pool, pointer, where_address(__builtin_return_address(0)));
+    errno = pointer ? saved : ENOMEM;
+    return pointer;
 }

@@ -32,7 +32,7 @@ typedef int idle_clock(clockid_t clock, struct timespec *now);
 static uint64_t idle_turn[ZONE_COUNT_MAX], idle_since[ZONE_COUNT_MAX];
 
 /* The vDSO's function, or NULL.  Its names lie behind its symbols. */
-static FIRST_TEXT idle_clock *idle_find_clock(void)
+static SECOND_TEXT idle_clock *idle_find_clock(void)
 {
     const char *file = (const char *)getauxval(AT_SYSINFO_EHDR), *names = NULL; // NOLINT
     const ElfW(Ehdr) *image = (const void *)file;
@@ -55,7 +55,7 @@ static FIRST_TEXT idle_clock *idle_find_clock(void)
     return NULL;
 }
 
-static FIRST_TEXT void idle_give_back_of(unsigned i, uint64_t now)
+static SECOND_TEXT void idle_give_back_of(unsigned i, uint64_t now)
 {
     struct zone *zone = &zone_all.zone[i];
 
@@ -72,7 +72,7 @@ static FIRST_TEXT void idle_give_back_of(unsigned i, uint64_t now)
     lock_drop(&zone->lock, LOCK_ARENA);
 }
 
-FIRST_TEXT void idle_give_back(void)
+SECOND_TEXT void idle_give_back(void)
 {
     static idle_clock *_Atomic clock;
     struct timespec time;

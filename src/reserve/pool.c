@@ -314,13 +314,34 @@ static void *pool_alloc_reserve(struct stook_pool *pool, unsigned flags, uint64_
     return object;
 }
 
+/* Nanoseconds of the clock; false with errno EINVAL: that is no time. */
+static bool pool_until(const struct timespec *deadline, uint64_t *until)
+{
+    *until = POOL_FOREVER;
+    if (!deadline)
+        return true;
+    if (deadline->tv_nsec < 0 || deadline->tv_nsec >= (long)POOL_SECOND) {
+        errno = EINVAL;
+        return false;
+    }
+    if (deadline->tv_sec < 0)
+        *until = 0;
+    else if ((uint64_t)deadline->tv_sec < POOL_FOREVER / POOL_SECOND)
+        *until = (uint64_t)deadline->tv_sec * POOL_SECOND + (uint64_t)deadline->tv_nsec;
+    return true;
+}
+
 static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *pool,
                                                              unsigned flags, uint64_t where,
-                                                             uint64_t until)
+                                                             const struct timespec *deadline)
 {
     int saved = errno;
-    void *object = accounted_alloc(pool->cache, flags | STOOK_NORECLAIM, where, ACCOUNT_CURRENT);
+    void *object;
+    uint64_t until;
 
+    if (!pool_until(deadline, &until))
+        return NULL;
+    object = accounted_alloc(pool->cache, flags | STOOK_NORECLAIM, where, ACCOUNT_CURRENT);
     if (object) {
         errno = saved; /* one zone may have been used up before another had memory */
         rows_add(pool_counter(pool, POOL_ALLOCATED), ROWS_LINE, 1);
@@ -338,9 +359,7 @@ static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *
     return object;
 }
 
-static inline __attribute__((always_inline)) void *pool_alloc(struct stook_pool *pool,
-                                                              unsigned flags, uint64_t where,
-                                                              uint64_t until)
+void *stook_pool_alloc(struct stook_pool *pool, unsigned flags, const struct timespec *deadline)
 {
     const struct stook_cache_head *head = &pool->cache->head;
     void *object;
@@ -350,28 +369,7 @@ static inline __attribute__((always_inline)) void *pool_alloc(struct stook_pool 
         rows_add(pool_counter(pool, POOL_ALLOCATED), ROWS_LINE, 1);
         return object;
     }
-    return pool_alloc_slow(pool, flags, where, until);
-}
-
-void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
-{
-    return pool_alloc(pool, flags, where_address(__builtin_return_address(0)), POOL_FOREVER);
-}
-
-void *stook_pool_alloc_until(struct stook_pool *pool, unsigned flags,
-                             const struct timespec *deadline)
-{
-    uint64_t until = 0;
-
-    if (deadline->tv_nsec < 0 || deadline->tv_nsec >= (long)POOL_SECOND) {
-        errno = EINVAL;
-        return NULL;
-    }
-    if (deadline->tv_sec >= 0)
-        until = (uint64_t)deadline->tv_sec < POOL_FOREVER / POOL_SECOND
-                    ? (uint64_t)deadline->tv_sec * POOL_SECOND + (uint64_t)deadline->tv_nsec
-                    : POOL_FOREVER;
-    return pool_alloc(pool, flags, where_address(__builtin_return_address(0)), until);
+    return pool_alloc_slow(pool, flags, where_address(__builtin_return_address(0)), deadline);
 }
 
 /* Returns objects that have no user to the cache.  If the cache has hooks, they are not charged and not traced. */
@@ -499,11 +497,23 @@ static size_t pool_size(void)
     return sizeof(struct stook_pool) + rows_size(ROWS_LINE);
 }
 
-void pool_unmake(struct stook_pool *pool)
+/* Objects that the reserve still holds are not freed. */
+static void pool_unmake(struct stook_pool *pool)
 {
     for (unsigned chunk = 1; chunk < POOL_CHUNKS && pool->chunk[chunk]; chunk++)
         os_unmap((void *)pool->chunk[chunk], pool_chunk_words(chunk) * sizeof(void *));
     os_unmap(pool, pool_size());
+}
+
+/* 0, or -1 with errno E2BIG or ENOMEM. */
+static int pool_set_min(struct stook_pool *pool, unsigned min)
+{
+    if (min > STOOK_POOL_OBJECTS_MAX || !pool_extend(pool, min)) {
+        errno = min > STOOK_POOL_OBJECTS_MAX ? E2BIG : ENOMEM;
+        return -1;
+    }
+    atomic_store(&pool->min, min);
+    return 0;
 }
 
 struct stook_pool *pool_make(struct stook_cache *cache, unsigned min)
@@ -524,16 +534,6 @@ struct stook_pool *pool_make(struct stook_cache *cache, unsigned min)
     return NULL;
 }
 
-int pool_set_min(struct stook_pool *pool, unsigned min)
-{
-    if (min > STOOK_POOL_OBJECTS_MAX || !pool_extend(pool, min)) {
-        errno = min > STOOK_POOL_OBJECTS_MAX ? E2BIG : ENOMEM;
-        return -1;
-    }
-    atomic_store(&pool->min, min);
-    return 0;
-}
-
 struct stook_pool *stook_pool_create(struct stook_cache *cache, unsigned min_objects)
 {
     struct stook_pool *pool = pool_make(cache, min_objects);
@@ -552,8 +552,10 @@ int stook_pool_resize(struct stook_pool *pool, unsigned min_objects)
 
     if (pool_set_min(pool, min_objects) != 0)
         return -1;
-    (void)pool_fill(pool);
-    pool_spill(pool, min_objects);
+    if (!pool->bag) {
+        (void)pool_fill(pool);
+        pool_spill(pool, min_objects);
+    }
     errno = saved;
     return 0;
 }
@@ -572,7 +574,8 @@ int stook_pool_destroy(struct stook_pool *pool)
         errno = EBUSY;
         return -1;
     }
-    pool_spill(pool, 0);
+    if (!pool->bag)
+        pool_spill(pool, 0);
     pool_unmake(pool);
     return 0;
 }

@@ -76,6 +76,7 @@ struct stook_pool {
     _Atomic uint32_t words __attribute__((aligned(64))); /* of the array */
     _Atomic(_Atomic(void *) *) chunk[POOL_CHUNKS];
     size_t asked; /* a bag of stook_kmalloc()'s objects: their size; else 0 */
+    bool bag;     /* the caller makes the objects: nothing is taken from or returned to `cache` */
     _Atomic(void *) first[POOL_FIRST] __attribute__((aligned(64)));
     uint64_t out[]
         __attribute__((aligned(64))); /* rows of ROWS_LINE: objects taken, objects freed */
@@ -99,10 +100,6 @@ static inline int64_t pool_out(struct stook_pool *pool)
 
 /* An empty pool; NULL with errno E2BIG or ENOMEM. */
 struct stook_pool *pool_make(struct stook_cache *cache, unsigned min);
-/* Unmaps the pool.  Objects that the reserve still holds are not freed. */
-void pool_unmake(struct stook_pool *pool);
-/* Sets the limit; 0, or -1 with errno E2BIG or ENOMEM. */
-int pool_set_min(struct stook_pool *pool, unsigned min);
 
 /* The two halves of a put, within the context.  pool_place() claims a place; false: the reserve is full.  pool_store()
  * puts the object there; NULL gives the place up. */

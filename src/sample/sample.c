@@ -119,7 +119,7 @@ void sample_begin(enum sample_line line, uint64_t mean)
     sample_left = 0; /* other threads draw anew where they have counted down */
 }
 
-FIRST_TEXT void sample_child(void)
+SECOND_TEXT void sample_child(void)
 {
     if (!sample_is_on())
         return;

@@ -91,7 +91,7 @@ static uint32_t sites_hash(const struct site *key)
 /* Bytes of address space for all records. */
 static size_t sites_room(void)
 {
-    size_t most = SITES_MOST * sizeof(struct site), room = os_space_limit() / SITES_SHARE;
+    size_t most = SITES_MOST * sizeof(struct site), room = os_space_limit / SITES_SHARE;
 
     return room >= most ? most : room < SITES_STEP ? SITES_STEP : room / SITES_STEP * SITES_STEP;
 }

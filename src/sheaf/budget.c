@@ -4,15 +4,9 @@
  */
 #include "sheaf/budget.h"
 
-#include "base/settings.h"
 #include "page/arena.h"
 
 struct budget budget;
-
-void budget_init(void)
-{
-    atomic_store_explicit(&budget.max, setting_number(SETTING_CACHED_MAX), memory_order_relaxed);
-}
 
 static bool budget_add(_Atomic size_t *granted, size_t max, size_t bytes)
 {

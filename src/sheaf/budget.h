@@ -27,13 +27,10 @@ enum {
 
 struct budget {
     /* Atomic. */
-    _Atomic size_t max, granted;
+    _Atomic size_t max, granted;   /* max: the process's budget, as STOOK_CACHED_MAX sets it */
     _Atomic size_t malloc_granted; /* of these, to malloc's classes */
 };
 extern struct budget budget __attribute__((visibility("hidden")));
-
-/* The process's budget as STOOK_CACHED_MAX sets it. */
-void budget_init(void);
 
 /* All of the bytes for the cache, or none. */
 bool budget_take(struct stook_cache *cache, size_t bytes);

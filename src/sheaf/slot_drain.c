@@ -42,8 +42,8 @@ static void slot_chain(const struct stook_cache *cache, struct sheaf *sheaf, str
 }
 
 /* All that a closed slot has but deferred frees, onto the chain: it keeps nothing. */
-static void slot_empty(struct stook_cache *cache, struct slot *slot, struct sheaf *main,
-                       struct sheaf **chain)
+static __attribute__((cold)) void slot_empty(struct stook_cache *cache, struct slot *slot,
+                                             struct sheaf *main, struct sheaf **chain)
 {
     while (slot->remote) {
         struct sheaf *next = slot->remote->next;
@@ -79,7 +79,8 @@ static bool slot_take_waiting(struct slot *slot, bool alone)
  * No array of the slots that were taken: this is within malloc_trim(), which may be called on a small stack.  Until it
  * opens a slot, this thread owns its `refused`: there it stores the index of the cache whose slot it took before.
  */
-bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone)
+__attribute__((cold)) bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n,
+                                          unsigned cpu, bool alone)
 {
     struct sheaf *chain = NULL;
     uint32_t taken = 0; /* slot 0 is no cache's */
@@ -116,7 +117,7 @@ bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu,
     return all && fenced;
 }
 
-bool slot_drain(struct stook_cache *const *caches, unsigned n, bool alone)
+__attribute__((cold)) bool slot_drain(struct stook_cache *const *caches, unsigned n, bool alone)
 {
     bool all = true;
 
@@ -126,7 +127,7 @@ bool slot_drain(struct stook_cache *const *caches, unsigned n, bool alone)
     return all;
 }
 
-void slot_drain_near(struct stook_cache *cache)
+__attribute__((cold)) void slot_drain_near(struct stook_cache *cache)
 {
     struct sheaf *main, *chain = NULL;
     struct slot *slot;
@@ -230,7 +231,7 @@ static __attribute__((cold)) unsigned slot_give_up(struct slot *slot)
     return 1;
 }
 
-void slot_take_all(void)
+__attribute__((cold)) void slot_take_all(void)
 {
     unsigned pass = 0;
 

@@ -146,7 +146,8 @@ static bool layout_read(struct layout_plan *plan, const struct layout_request *r
         request->lead % align != 0 || request->lead > LAYOUT_LEAD_MAX)
         return false;
     stride = (request->size + request->gap + align - 1) & ~(align - 1);
-    plan->order_max = LAYOUT_ORDER_MAX + PAGE_SHIFT - plan->page_shift;
+    plan->order_max =
+        LAYOUT_ORDER_MAX - (request->size <= LAYOUT_COMMON_MAX) + PAGE_SHIFT - plan->page_shift;
     plan->order_common = (unsigned)LAYOUT_ORDER_COMMON - (plan->wishes & LAYOUT_DENSE ? 1 : 0);
     plan->order_common = plan->order_common + PAGE_SHIFT > plan->page_shift
                              ? plan->order_common + PAGE_SHIFT - plan->page_shift

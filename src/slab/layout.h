@@ -14,8 +14,10 @@
 #include <stdint.h>
 
 enum {
-    LAYOUT_ORDER_MAX = 8,   /* 1 MiB, the largest run of a block */
-    LAYOUT_RECIPROCAL = 40, /* object index = offset * reciprocal >> 40, exact to 2^20 * 2^19 */
+    LAYOUT_ORDER_MAX =
+        9, /* 2 MiB, a whole block: for objects beyond LAYOUT_COMMON_MAX, others have one less */
+    LAYOUT_COMMON_MAX = 256 << 10,
+    LAYOUT_RECIPROCAL = 43, /* object index = offset * reciprocal >> 43, exact to 2^21 * 2^21 */
     LAYOUT_DESCRIPTOR = 32, /* sizeof(struct slab); outside columns follow it */
     LAYOUT_LINK_MIN = 48,   /* strides below keep their links inside: outside costs over 4 % */
     LAYOUT_LINK_SIZE = 2,

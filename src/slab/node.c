@@ -338,7 +338,7 @@ uint32_t node_take_near(struct stook_cache *cache, unsigned node, void **objects
     return got;
 }
 
-size_t node_shrink(struct stook_cache *cache, unsigned node_id)
+__attribute__((cold)) size_t node_shrink(struct stook_cache *cache, unsigned node_id)
 {
     struct node *node = &cache->nodes[node_id].node;
     size_t bytes = 0;
@@ -364,27 +364,21 @@ size_t node_shrink(struct stook_cache *cache, unsigned node_id)
 /* ---- counts, for reports --------------------------------------------------------------------- */
 
 /* Such a holding of the lock is not counted. */
-__attribute__((cold)) void node_count_lists(struct stook_cache *cache, unsigned node_id,
-                                            struct node_lists *lists)
+__attribute__((cold)) uint64_t node_count_free(struct stook_cache *cache, unsigned node_id)
 {
     struct node *node = &cache->nodes[node_id].node;
+    uint64_t free = 0;
 
-    *lists = (struct node_lists){0};
     lock_take(&node->lock, LOCK_NODE);
-    for (struct list *l = node->partial.next; l != &node->partial; l = l->next) {
-        struct slab *slab = LIST_ENTRY(l, struct slab, link);
-        uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
-        lists->partial++;
-        lists->partial_inuse += slab_inuse(word);
-        lists->free += slab_objects(cache, word) - slab_inuse(word);
-    }
-    for (struct list *l = node->empty.next; l != &node->empty; l = l->next) {
-        struct slab *slab = LIST_ENTRY(l, struct slab, link);
-        lists->empty++;
-        lists->free +=
-            slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
-    }
+    for (struct list *list = &node->partial; list;
+         list = list == &node->partial ? &node->empty : NULL)
+        for (struct list *l = list->next; l != list; l = l->next) {
+            uint64_t word = atomic_load_explicit(&LIST_ENTRY(l, struct slab, link)->state,
+                                                 memory_order_relaxed);
+            free += slab_objects(cache, word) - slab_inuse(word);
+        }
     lock_drop(&node->lock, LOCK_NODE);
+    return free;
 }
 
 __attribute__((cold)) void node_count(const struct stook_cache *cache, unsigned node_id,

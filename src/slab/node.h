@@ -51,13 +51,8 @@ struct node_counts {
 };
 void node_count(const struct stook_cache *cache, unsigned node, struct node_counts *counts);
 
-/* Slabs on the node's lists and their objects, under its lock. */
-struct node_lists {
-    uint64_t partial, empty; /* slabs */
-    uint64_t partial_inuse;  /* objects handed out of partial slabs */
-    uint64_t free;           /* free objects of both */
-};
-void node_count_lists(struct stook_cache *cache, unsigned node, struct node_lists *lists);
+/* Free objects of the slabs on the node's lists, under its lock. */
+uint64_t node_count_free(struct stook_cache *cache, unsigned node);
 
 void node_init(struct node *node);
 

@@ -209,12 +209,13 @@ static void node_put_apart(struct stook_cache *cache, struct detached_set *set,
     }
 }
 
-static uint32_t node_put_part(struct stook_cache *cache, void *const *objects, uint32_t n,
-                              unsigned *slabs, bool nospin)
+uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t n, unsigned *slabs,
+                       bool nospin)
 {
     struct detached_set set;
     uint32_t done = n < *slabs ? n : *slabs;
 
+    node_touch(cache);
     if (done > NODE_APART)
         done = NODE_APART;
     if (!nospin && node_are_apart(cache, objects, done)) {
@@ -228,19 +229,11 @@ static uint32_t node_put_part(struct stook_cache *cache, void *const *objects, u
     return done;
 }
 
-uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t n, unsigned *slabs,
-                       bool nospin)
-{
-    node_touch(cache);
-    return node_put_part(cache, objects, n, slabs, nospin);
-}
-
 void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool nospin)
 {
-    node_touch(cache);
     while (n > 0) {
         unsigned slabs = DETACHED_LISTS;
-        uint32_t done = node_put_part(cache, objects, n, &slabs, nospin);
+        uint32_t done = node_put_some(cache, objects, n, &slabs, nospin);
         objects += done;
         n -= done;
     }

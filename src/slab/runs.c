@@ -41,10 +41,11 @@ void runs_start(void)
     atomic_store_explicit(&runs_guards_most, most, memory_order_relaxed);
 }
 
-/* Where the kernel's pages are larger than the arena's, a page behind a slab is no page of its own. */
-static bool runs_may_guard(const struct stook_cache *cache)
+/* Where the kernel's pages are larger than the arena's, a page behind a slab is no page of its own; a whole block has none. */
+static bool runs_may_guard(const struct stook_cache *cache, unsigned order)
 {
-    if (!(cache->flags & STOOK_CACHE_GUARD_PAGES) || os_page_size() != PAGE_SIZE)
+    if (!(cache->flags & STOOK_CACHE_GUARD_PAGES) || os_page_size() != PAGE_SIZE ||
+        1u << order == BLOCK_PAGES)
         return false;
     if (atomic_fetch_add_explicit(&runs_guards, 1, memory_order_relaxed) <
         atomic_load_explicit(&runs_guards_most, memory_order_relaxed))
@@ -141,7 +142,7 @@ __attribute__((cold)) char *runs_take_hardened(struct stook_cache *cache, unsign
         if (slab)
             runs_keep(own, slab);
     }
-    guard = runs_may_guard(cache);
+    guard = runs_may_guard(cache, order);
     base = runs_from_arena(cache, node, order, *flags, guard, nospin, meta);
     if (guard && !base)
         runs_unguard();

@@ -32,8 +32,8 @@ static void slab_map(const struct slab *slab, unsigned order, uint32_t entry)
  * The user's constructor or destructor over all objects.  It may use the library: no lock is held
  * here, so it is outside again, unless a handler runs this on top of a call inside.
  */
-static void slab_each(const struct stook_cache *cache, char *first, unsigned objects,
-                      void (*hook)(void *object, void *arg))
+static __attribute__((cold)) void slab_each(const struct stook_cache *cache, char *first,
+                                            unsigned objects, void (*hook)(void *object, void *arg))
 {
     bool outermost = context_self()->depth == 1;
     int cancel = cancel_off();
@@ -171,7 +171,7 @@ size_t slab_pages_end(void)
 }
 
 /* The parts of the library's own objects and of the program's are in one piece. */
-size_t slab_search(const struct stook_cache *cache, size_t page, size_t end)
+__attribute__((cold)) size_t slab_search(const struct stook_cache *cache, size_t page, size_t end)
 {
     size_t high = atomic_load_explicit(&pagemap.high, memory_order_relaxed) >> PAGE_SHIFT;
 

@@ -456,7 +456,7 @@ static void trace_detach(struct trace_writer *writer)
         (void)os_renew(writer->chunk, TRACE_CHUNK_BYTES);
 }
 
-FIRST_TEXT bool trace_child(void)
+SECOND_TEXT bool trace_child(void)
 {
     int saved = errno;
     bool was = trace_is_active();

@@ -28,6 +28,8 @@ static const char settings_foreign[][16] = {"TOPOLOGY=", "SOURCE_DIR", "BUILD_DI
 
 bool settings_simulated;
 
+static const char *settings_run; /* the message of `stook run` */
+
 static struct {
     const char *name[SETTINGS_UNKNOWN]; /* up to the '=' */
     unsigned n;
@@ -170,10 +172,10 @@ static const char *settings_nearest(const char *name, size_t length)
     return setting_table[best].name;
 }
 
-/* Whether a name is in STOOK_RUN, between commas. */
+/* Whether a name is in settings_run, between commas. */
 static bool settings_in_run(const char *name, size_t length)
 {
-    const char *names = setting_now[SETTING_RUN].written;
+    const char *names = settings_run;
 
     for (size_t n; names && *names; names += n + (names[n] == ',')) {
         n = strcspn(names, ",");
@@ -188,7 +190,7 @@ const char *settings_unknown(unsigned n, size_t *length)
     settings_start();
     if (n >= settings_strange.n)
         return NULL;
-    *length = strcspn(settings_strange.name[n], "=");
+    *length = (size_t)(strchr(settings_strange.name[n], '=') - settings_strange.name[n]);
     return settings_strange.name[n];
 }
 
@@ -199,12 +201,22 @@ void settings_warn(void)
     settings_strange.warned = true;
     for (unsigned i = 0; i < settings_strange.n; i++) {
         const char *name = settings_strange.name[i];
-        size_t length = strcspn(name, "=");
+        size_t length = (size_t)(strchr(name, '=') - name);
         if (!settings_in_run(name, length))
             report_warn("%.*s is no setting: the nearest is %s (stook info --settings lists all)",
                         length < SETTINGS_NAME ? (int)length : SETTINGS_NAME, name,
                         settings_nearest(name, length));
     }
+}
+
+/* A variable with the library's prefix that is no setting. */
+static void settings_show_unknown(const char *variable)
+{
+    if (strncmp(variable, SETTINGS_RUN "=", sizeof(SETTINGS_RUN)) == 0)
+        settings_run = variable + sizeof(SETTINGS_RUN);
+    else if (strchr(variable, '=') && !settings_is_foreign(variable) &&
+             settings_strange.n < SETTINGS_UNKNOWN)
+        settings_strange.name[settings_strange.n++] = variable;
 }
 
 /* A variable of the environment that was refused or is unknown. */
@@ -217,16 +229,15 @@ static FIRST_TEXT void settings_show_one(const char *variable)
         char why[SETTING_ACCEPTED_MAX + 16] = "it takes ";
         setting_accepted((enum setting_id)id, why + strlen(why));
         setting_warn((enum setting_id)id, why);
-    } else if (id < 0 && strncmp(variable, settings_prefix, sizeof(settings_prefix) - 1) == 0 &&
-               strchr(variable, '=') && !settings_is_foreign(variable) &&
-               settings_strange.n < SETTINGS_UNKNOWN) {
-        settings_strange.name[settings_strange.n++] = variable;
+    } else if (id < 0 && strncmp(variable, settings_prefix, sizeof(settings_prefix) - 1) == 0) {
+        settings_show_unknown(variable);
     }
 }
 
 FIRST_TEXT void settings_show_read(char *const *environment, bool start)
 {
     memset(&settings_strange, 0, sizeof(settings_strange));
+    settings_run = NULL;
     for (; environment && *environment; environment++)
         settings_show_one(*environment);
     if (start && settings_strange.n > 0 && raw_call(SYS_getpgid, 0) == raw_getpid())

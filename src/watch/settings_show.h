@@ -12,6 +12,9 @@
 
 #include "base/settings.h"
 
+/* No setting, but a message of `stook run` to the processes under it: names, separated by commas, that it has set or warned of. */
+#define SETTINGS_RUN "STOOK_RUN"
+
 /* Characters that setting_accepted() writes at most, the end included. */
 enum { SETTING_ACCEPTED_MAX = 128 };
 

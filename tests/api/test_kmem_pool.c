@@ -9,7 +9,7 @@
 #include "support/test.h"
 
 #include <stook/kmem.h>
-#include <stook/kmem_private.h>
+#include <stook/reserve.h>
 
 #include <pthread.h>
 #include <sched.h>
@@ -361,23 +361,22 @@ TEST(in_children)
 
 TEST(a_bag)
 {
-    struct stook_pool *bag = stook_kmem_bag_create_of(2, NULL, 0);
+    struct stook_pool *bag = stook_pool_create_of(NULL, 0, 2);
     int a, b, c;
 
-    assert_null(stook_kmem_bag_take(bag));
-    assert_int_equal(stook_kmem_bag_put(bag, &a), 1);
-    assert_int_equal(stook_kmem_bag_put(bag, &b), 1);
-    assert_int_equal(stook_kmem_bag_put(bag, &c), 0);
-    assert_null(stook_kmem_bag_spill(bag));
-    assert_int_equal(stook_kmem_bag_resize(bag, 1), 0);
+    assert_null(stook_pool_take(bag, STOOK_NORECLAIM));
+    assert_int_equal(stook_pool_put(bag, &a), 1);
+    assert_int_equal(stook_pool_put(bag, &b), 1);
+    assert_int_equal(stook_pool_put(bag, &c), 0);
+    assert_int_equal(stook_pool_resize(bag, 1), 0);
     assert_int_equal(stook_pool_available(bag), 2);
-    assert_ptr_equal(stook_kmem_bag_spill(bag), &b);
-    assert_null(stook_kmem_bag_spill(bag));
-    assert_ptr_equal(stook_kmem_bag_wait(bag), &a);
+    assert_ptr_equal(stook_pool_take(bag, STOOK_NORECLAIM), &b);
+    assert_int_equal(stook_pool_put(bag, &b), 0); /* it is full */
+    assert_ptr_equal(stook_pool_take(bag, STOOK_WAIT), &a);
     errno = 0;
-    assert_null(stook_kmem_bag_create_of(STOOK_KMEM_BAG_MAX + 1, NULL, 0));
+    assert_null(stook_pool_create_of(NULL, 0, STOOK_POOL_OBJECTS_MAX + 1));
     assert_int_equal(errno, E2BIG);
-    assert_int_equal(stook_kmem_bag_resize(bag, STOOK_KMEM_BAG_MAX + 1), -1);
-    stook_kmem_bag_destroy(bag);
-    stook_kmem_bag_destroy(NULL);
+    assert_int_equal(stook_pool_resize(bag, STOOK_POOL_OBJECTS_MAX + 1), -1);
+    (void)stook_pool_destroy(bag);
+    (void)stook_pool_destroy(NULL);
 }

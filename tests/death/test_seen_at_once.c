@@ -114,9 +114,10 @@ static void make_all(unsigned flags)
     filled = stook_pool_create(big, 2);
     lacking = stook_pool_create(big, 2);
     mempool = mempool_create_slab_pool(2, (struct kmem_cache *)(void *)big);
-    if (stook_rcu_set_ops(&ops) != 0 || !filled || !lacking || pool_set_min(lacking, 3) != 0 ||
-        !mempool || !mempool_alloc_preallocated(mempool))
+    if (stook_rcu_set_ops(&ops) != 0 || !filled || !lacking || !mempool ||
+        !mempool_alloc_preallocated(mempool))
         abort();
+    atomic_store(&lacking->min, 3);
     wrong[0] = stook_alloc(small, 0);
     wrong[1] = stook_alloc(same, 0);
     wrong[2] = stook_kmalloc(BIG, 0);

@@ -143,7 +143,7 @@ static void use_pool(struct stook_cache *cache)
     }
     size_t before = nheld;
     for (unsigned i = 0; i < 50; i++) {
-        void *object = stook_pool_alloc(pool, STOOK_NORECLAIM);
+        void *object = stook_pool_alloc(pool, STOOK_NORECLAIM, NULL);
         MAY_FAIL(object);
         if (object)
             hold(cache, object);

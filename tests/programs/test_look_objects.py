@@ -85,8 +85,8 @@ def inspect(where, places, freed, what):
     cache = next(c for c in as_json("caches", "--json", *where)["caches"] if c["name"] == "widgets")
     assert cache["active_objects"] == LIVE and cache["total_objects"] == len(walked), (what, cache, states)
     assert cache["sheaf_objects"] == states["cpu"] + states["barn"], (what, cache, states)
-    alone = stook("walk", "--free", *where, "widgets").splitlines()
-    assert len(alone) == 1 + len(walked) - LIVE, (what, len(alone))
+    alone, after = stook("walk", "--free", *where, "widgets").split("\n\n")
+    assert len(alone.splitlines()) == 1 + len(walked) - LIVE and after.startswith("next: stook whatis "), (what, alone[-300:], after)
     return live, slab
 
 
@@ -232,7 +232,11 @@ with open(page, encoding="utf-8") as file:
     text = file.read()
 for needed in ("<h1>prog_leaks</h1>", "Caches by bytes", "lose_pages", "300 KiB", "class=\"block"):
     assert needed in text, needed
-assert not re.search(r"<script|https?://|src=", text), "the page is not self-contained"
+nonce = re.search(r"script-src 'nonce-(\w{32})'", text)[1]
+data = json.loads(re.search(r"<script id=\"flame-data\" type=\"application/json\">(.*?)</script>", text)[1])
+assert data["value"] == sum(child["value"] for child in data["children"]) > 300000, data
+text, scripts = re.subn(rf"<script( nonce=\"{nonce}\"| id=\"flame-data\").*?</script>", "", text, flags=re.S)
+assert scripts == 2 and not re.search(r"<script|https?://|src=", text), "the page is not self-contained"
 for tag in ("div", "table", "tr", "td", "svg", "g", "p", "span"):
     assert len(re.findall(rf"<{tag}[ >]", text)) == text.count(f"</{tag}>"), tag
 pages = {name: int(n) for n, name in re.findall(r"title=\"(\d+) pages\">(\D*?) [\d.]+ [KMGB]", text)}

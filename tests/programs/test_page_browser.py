@@ -3,7 +3,8 @@
 # needs: tool preload
 # timeout: 300
 """The page of stook report in a browser: at three widths nothing but what scrolls by itself is wider than the window; on light
-and on dark, text has a contrast of 4.5 at least and bars one of 3; tables have their scopes, and pictures a role or none."""
+and on dark, text has a contrast of 4.5 at least and bars one of 3; tables have their scopes, and pictures a role or none.  The
+flame graph finds what is searched, and zooms.  axe-core finds no violation, where npm has it."""
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from tool import STOOK, TESTS, start, stook
+from tool import BUILD, STOOK, TESTS, start, stook
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 if not BROWSER:
@@ -36,7 +37,11 @@ for (const e of document.querySelectorAll('body *')) {
         found.texts++;
         const bar = getComputedStyle(e.parentElement.querySelector('rect')).fill;
         if (ratio(style.fill, bar) < 4.5) found.bad.push(['text on a bar', style.fill, bar]);
-    } else if (own && e instanceof HTMLElement) {
+    } else if (own && e.closest('foreignObject')) {
+        found.texts++;
+        const bar = getComputedStyle(e.closest('g').querySelector('rect')).fill;
+        if (ratio(style.color, bar) < 4.5) found.bad.push(['text on a frame', style.color, bar]);
+    } else if (own && e instanceof HTMLElement && !e.closest('script')) {
         found.texts++;
         if (ratio(style.color, behind(e)) < 4.5) found.bad.push([e.textContent, style.color, behind(e)]);
     }
@@ -44,10 +49,41 @@ for (const e of document.querySelectorAll('body *')) {
 found.wide = root.scrollWidth - root.clientWidth;
 found.width = innerWidth;
 found.dark = matchMedia('(prefers-color-scheme: dark)').matches;
-found.heads = [...document.querySelectorAll('table')].every(t => t.querySelectorAll('th[scope=col]').length >= 8 && t.querySelectorAll('th[scope=row]').length > 0);
+found.heads = [...document.querySelectorAll('table')].every(t => t.querySelectorAll('th[scope=col]').length >= 3 && t.querySelectorAll('th[scope=row]').length > 0);
 found.pictures = [...document.querySelectorAll('svg')].every(s => s.getAttribute('aria-hidden') === 'true' || (s.getAttribute('role') === 'img' && s.getAttribute('aria-label')));
-document.body.textContent = 'FOUND' + JSON.stringify(found) + 'END';
+const frames = () => document.querySelectorAll('#flame g').length, said = () => document.getElementById('flame-said').textContent;
+const term = document.getElementById('flame-term');
+found.frames = frames();
+term.value = 'lose_pages';
+term.dispatchEvent(new Event('input'));
+found.searched = said();
+[...document.querySelectorAll('#flame g')].find(g => g.textContent.includes('lose_pages')).dispatchEvent(new MouseEvent('click', {bubbles: true}));
+const finish = violations => { found.axe = violations; document.body.textContent = 'FOUND' + JSON.stringify(found) + 'END'; };
+setTimeout(() => {  // it zooms with the next frame
+    found.zoomed = [...document.querySelectorAll('#flame g rect')].filter(r => +r.getAttribute('width') > document.getElementById('flame').clientWidth - 2).length;
+    document.getElementById('flame-all').click();
+    found.all = frames();
+    if (window.axe) axe.run().then(r => finish(r.violations.map(v => [v.impact, v.id, v.nodes.map(n => n.html.slice(0, 200))]))); else finish(null);
+}, 500);
 """
+
+
+def axe():
+    """The accessibility checker, once for the build; empty: npm is not here, or reaches nothing."""
+    path = os.path.join(BUILD, "axe")
+    script = os.path.join(path, "package/axe.min.js")
+    if not os.path.exists(script) and shutil.which("npm"):
+        os.makedirs(path, exist_ok=True)
+        subprocess.run("timeout 60 npm pack --silent axe-core@4.14.1 && tar xzf axe-core-*.tgz", shell=True, cwd=path, check=False,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if not os.path.exists(script):
+        print("no accessibility checker")
+        return ""
+    with open(script, encoding="utf-8") as source:
+        return source.read()
+
+
+
 folder = tempfile.TemporaryDirectory()
 page = os.path.join(folder.name, "page.html")
 target = start("wait", program=os.path.join(TESTS, "prog_leaks"), LD_PRELOAD=f"{os.path.dirname(os.path.dirname(STOOK))}/lib/libstook-malloc.so",
@@ -59,16 +95,23 @@ with open(page, encoding="utf-8") as file:
 for needed in ("<dt>read</dt><dd>20", "<dt>host</dt>", "<dt>command line</dt>", "prog_leaks wait", "<dt>running for</dt>", "<dt>units</dt>", "name=\"viewport\""):
     assert needed in text, needed
 with open(page, "w", encoding="utf-8") as file:
-    file.write(text.replace("</body>", f"<script>{SCRIPT}</script></body>"))
+    nonce = re.search(r"'nonce-(\w+)'", text)[1]
+    checker = axe()
+    file.write(text.replace("</body></html>", f"<script nonce={nonce}>{checker}</script><script nonce={nonce}>{SCRIPT}</script></body></html>"))
 for width in (360, 768, 1280):
     for dark in (False, True):
         # A window of the browser has a least width; a frame has not.
         frame = os.path.join(folder.name, "frame.html")
         with open(frame, "w", encoding="utf-8") as file:
-            file.write(f"<body style='margin:0'><iframe src='page.html' style='border:0;width:{width}px;height:900px' onload=\"document.title = "
-                       "this.contentDocument.body.textContent; document.body.textContent = document.title\"></iframe>")
+            file.write(f"<body style='margin:0'><iframe src='page.html' style='border:0;width:{width}px;height:900px'></iframe>" """<script>
+                const wait = setInterval(() => {
+                    const said = document.querySelector('iframe').contentDocument.body.textContent;
+                    if (!said.startsWith('FOUND')) return;
+                    clearInterval(wait);
+                    document.body.textContent = said;
+                }, 50)</script>""")
         done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", f"--user-data-dir={folder.name}/profile",
-                               f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--window-size=1400,1000", "--dump-dom", f"file://{frame}"],
+                               f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--window-size=1400,1000", "--virtual-time-budget=60000", "--dump-dom", f"file://{frame}"],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False, timeout=120)
         said = re.search(r"FOUND(\{.*?\})END", done.stdout)
         if not said:
@@ -79,4 +122,7 @@ for width in (360, 768, 1280):
         assert found["wide"] <= 0 and found["bad"] == [] and found["heads"] and found["pictures"], found
         assert found["drawn"]["rgb(47, 110, 168)"] > 50 and found["drawn"]["rgb(47, 144, 104)"] > 50, found  # in use, cached
         assert found["texts"] > 50 and found["bars"] > 10, found
+        assert found["frames"] == found["all"] > 5 and found["zoomed"] >= 2, found
+        assert re.fullmatch(r"\d+ frames, [3-9]\d\d\.\d KiB", found["searched"]), found["searched"]
+        assert not found["axe"] and (found["axe"] is None) == (not checker), found["axe"]
         print(width, "dark" if dark else "light", found["texts"], "texts", found["bars"], "bars")

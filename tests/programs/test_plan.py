@@ -137,7 +137,7 @@ def check_shown():
     for arguments in (["--size", 992, "--align", 64, "--columns", "link,group,tag"],
                       ["--size", 8, "--columns", "link,group:4"],
                       ["--size", 2304, "--columns", "group", "--page-size", 65536],
-                      ["--size", 262144, "--columns", "group,tag,track,link", "--ctor"],
+                      ["--size", 2080768, "--columns", "group,tag,track,link", "--ctor"],
                       ["--size", 50, "--align", 2, "--outside", "--columns", "link,track"]):
         lines = plan(*arguments).splitlines()
         bars = [line for line in lines if line.startswith("  |")]
@@ -232,7 +232,7 @@ def check_refusals():
             (("--size", "0"), "--size 0"),
             (("--size", "-8"), "--size -8"),
             (("--size", "8x"), "--size 8x"),
-            (("--size", "262145"), "262145"),
+            (("--size", "2080769"), "2080769"),
             (("--size", "99999999999999999999999"), "number"),
             (("--size", "64", "--align", "48"), "power of two"),
             (("--size", "64", "--align", "8192"), "4096"),
@@ -244,7 +244,8 @@ def check_refusals():
             (("--size", "64", "--columns", "link:4"), "links"),
             (("--size", "64", "--page-size", "5000"), "power of two"),
             (("--size", "64", "--page-size", "2048"), "page-size"),
-            (("--size", "64", "--order", "9"), "--order 9"),
+            (("--size", "64", "--order", "9"), "1 MiB"),
+            (("--size", "64", "--order", "10"), "--order 10"),
             (("--size", "8192", "--order", "0"), "hold no object"),
             (("--size", "64", "--order", "8", "--page-size", "64k"), "1 MiB"),
             (("--size", "64", "--frobnicate"), "frobnicate"),
@@ -281,7 +282,7 @@ def check_refusals():
             assert said in error, (text[:80], error)
         # What is larger than this library's slabs is left out, and counted.
         with open(path, "w") as file:
-            file.write(head + "huge 1 1 524288 1 128 : tunables 0 0 0\n"
+            file.write(head + "huge 1 1 4194304 1 1024 : tunables 0 0 0\n"
                               "\"odd\\\x1b 1 1 64 64 1 : tunables 0 0 0\n")
         r = json.loads(plan("--slabinfo", path, "--json"))
         assert r["sum"]["left_out"] == 1 and [c["name"] for c in r["caches"]] == ['"odd\\?'], r

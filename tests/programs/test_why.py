@@ -42,6 +42,14 @@ assert json.loads(stook("whatis", "--json", process.pid, addresses[0]))["address
 process.kill()
 process.communicate()
 
+# Of a stack the innermost frame that is no wrapper of malloc is named.
+process = start("malloc", "5", program=PROGRAM, STOOK_DEBUG="U")
+whole, folded = (stook("why", *words, process.pid) for words in ((), ("--wrappers", "other,keep_*")))
+assert "allocated in keep_row" in whole.split("\n")[0] and "allocated in keep_row" not in folded, (whole, folded)
+assert re.search(r", allocated in \w+ at \S*prog_holes.c:\d+ ", folded.split("\n")[0]), folded
+process.kill()
+process.communicate()
+
 # Memory of an interpreter that is not malloc's.
 hog = "import sys; keep = [str(i) * 3 for i in range(300000)]; print('ready', flush=True); sys.stdin.read()"
 for environment, kind in (({}, "outside"), ({"PYTHONMALLOC": "malloc"}, None)):

@@ -189,6 +189,15 @@ if "$CC" -static -o static static.c 2>/dev/null; then
     status 5 "$stook" run ./by-static
     said 'linked statically'
 fi
+# A sanitizer's runtime has a malloc of its own, and must come first: gcc links a library, clang puts it into the program.
+for compiler in "$CC" clang-16; do
+    for sanitizer in address thread leak; do
+        if "$compiler" "-fsanitize=$sanitizer" -o sanitized static.c 2>/dev/null; then
+            status 5 "$stook" run --report -- ./sanitized
+            said 'has a sanitizer, which needs its own malloc: stook cannot serve it'
+        fi
+    done
+done
 # A program with Stook's malloc inside has nothing to be warned of, and reports; stripped as it is.
 printf '#include <stdlib.h>\nint main(void) { free(malloc(10)); return 5; }\n' >own.c
 if "$CC" -O0 -static -s -o own own.c "$STOOK_BUILD_DIR/lib/libstook-malloc.a" 2>/dev/null; then

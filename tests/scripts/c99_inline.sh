@@ -10,7 +10,7 @@ inline void *take(struct stook_cache *cache, struct stook_pool *pool, struct sto
 {
     void *object = stook_alloc(cache, 0);
     if (!object)
-        object = stook_pool_alloc(pool, 0);
+        object = stook_pool_alloc(pool, 0, NULL);
     if (!object)
         object = stook_sheaf_alloc(cache, 0, sheaf);
     return object ? object : stook_kmalloc(8, 0);

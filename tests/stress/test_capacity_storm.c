@@ -133,7 +133,7 @@ static void prefilled(struct thread *t, unsigned c, unsigned n)
 
 static void pooled(struct thread *t)
 {
-    struct object *object = stook_pool_alloc(pool, STOOK_NORECLAIM);
+    struct object *object = stook_pool_alloc(pool, STOOK_NORECLAIM, NULL);
 
     if (object) {
         if (atomic_exchange(&object->owner, t->number) != 0 ||

@@ -131,7 +131,7 @@ static void call_sheaf(struct caller *c, bool take)
 static void call_pool(struct caller *c, bool take)
 {
     if (take && c->pooled < POOL) {
-        void *object = own(c, stook_pool_alloc(pool, c->flags | STOOK_NORECLAIM));
+        void *object = own(c, stook_pool_alloc(pool, c->flags | STOOK_NORECLAIM, NULL));
         if (object)
             c->of_pool[c->pooled++] = object;
     } else if (c->pooled > 0) {

@@ -46,7 +46,7 @@ static int action;
 
 static void take(unsigned flags)
 {
-    void *object = stook_pool_alloc(pool, flags);
+    void *object = stook_pool_alloc(pool, flags, NULL);
 
     if (object)
         held[nheld++] = object;
@@ -91,7 +91,7 @@ static void *waiter(void *unused)
         sem_wait(&go);
         if (atomic_load(&stop))
             return NULL;
-        atomic_store(&arrived, stook_pool_alloc(pool, STOOK_WAIT));
+        atomic_store(&arrived, stook_pool_alloc(pool, STOOK_WAIT, NULL));
     }
 }
 
@@ -137,7 +137,7 @@ static void *result, *to_free;
 
 static void do_alloc(void)
 {
-    result = stook_pool_alloc(pool, STOOK_SIGNAL_SAFE);
+    result = stook_pool_alloc(pool, STOOK_SIGNAL_SAFE, NULL);
 }
 
 static void do_free(void)
@@ -272,7 +272,7 @@ TEST(waiter_at_every_step)
             taken[ntaken++] = object;
         }
         /* With a reserve of 1: that one is out, and so is its taker's wish to free it. */
-        held[0] = min == 0 ? taken[--ntaken] : stook_pool_alloc(pool, STOOK_NORECLAIM);
+        held[0] = min == 0 ? taken[--ntaken] : stook_pool_alloc(pool, STOOK_NORECLAIM, NULL);
         if (min == 0) /* as if it were the pool's */
             rows_add(pool_counter(pool, POOL_ALLOCATED), ROWS_LINE, 1);
         atomic_store(&stop, false);

@@ -134,7 +134,7 @@ static void handler(int signal)
             give(*held, THREADS + self->number);
             *held = NULL;
         } else {
-            *held = own(stook_pool_alloc(pool, STOOK_SIGNAL_SAFE), THREADS + self->number);
+            *held = own(stook_pool_alloc(pool, STOOK_SIGNAL_SAFE, NULL), THREADS + self->number);
         }
     }
     errno = saved;
@@ -176,13 +176,13 @@ static void *worker(void *arg)
          round++) {
         uint64_t r = random_next(&t->random);
         /* One at a time with WAIT: a thread that holds one and waits for another may wait for itself. */
-        void *object = own(stook_pool_alloc(pool, STOOK_WAIT), t->number), *more = NULL;
+        void *object = own(stook_pool_alloc(pool, STOOK_WAIT, NULL), t->number), *more = NULL;
         if (!object) {
             atomic_fetch_add(&errors, 1);
             break;
         }
         if (r & 1) {
-            more = own(stook_pool_alloc(pool, STOOK_NORECLAIM), t->number);
+            more = own(stook_pool_alloc(pool, STOOK_NORECLAIM, NULL), t->number);
             atomic_fetch_add_explicit(more ? &waits : &refusals, 1, memory_order_relaxed);
         }
         if ((r >> 8 & 7) == 0)
@@ -282,7 +282,7 @@ static int child_body(void *arg)
     unsigned n = 0, have;
 
     for (have = 0; have < 2 * RESERVE; have++) {
-        object[have] = stook_pool_alloc(pool, STOOK_NORECLAIM);
+        object[have] = stook_pool_alloc(pool, STOOK_NORECLAIM, NULL);
         if (!object[have])
             break;
     }
@@ -300,7 +300,7 @@ static int child_body(void *arg)
     if (stook_pool_available(pool) != RESERVE)
         return 4;
     for (n = 0; n < RESERVE; n++)
-        if (!stook_pool_alloc(pool, STOOK_WAIT))
+        if (!stook_pool_alloc(pool, STOOK_WAIT, NULL))
             return 5;
     return 0;
 }

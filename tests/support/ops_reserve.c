@@ -206,7 +206,7 @@ static void ops_pool_alloc(unsigned pool)
         if (made->built)
             flags &= ~STOOK_ZERO;
         flags = ops_flags(flags);
-        object = OPS_BRING(1, stook_pool_alloc(p->pool, flags));
+        object = OPS_BRING(1, stook_pool_alloc(p->pool, flags, NULL));
         if (!object) {
             OPS_CHECK(ops.depth > 0 && errno == ENOMEM);
             ops.counts->refused++;

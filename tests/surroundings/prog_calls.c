@@ -13,7 +13,6 @@
 #include <stook/debug.h>
 #include <stook/group.h>
 #include <stook/kmalloc.h>
-#include <stook/kmem_private.h>
 #include <stook/reserve.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
@@ -121,6 +120,8 @@ static void row_mallinfo(void)
 
 static void some_objects(unsigned flags)
 {
+    const struct stook_alloc_args aligned = {.size = sizeof(aligned), .align = 64};
+
     for (int move = 0; move < MOVES; move++) {
         move_to(move);
         for (int i = 0; i < OBJECTS; i++)
@@ -145,8 +146,8 @@ static void some_objects(unsigned flags)
         stook_free_any(stook_krealloc(stook_kmalloc(100 << move, flags), 3000, flags));
         stook_free_any(stook_krealloc_array(stook_kmalloc_array(9, 10, flags), 90, 10, flags));
         stook_free_any(kmalloc_with_node(700, flags, 0));
-        object[0] = stook_kmem_alloc(NULL, 100u << move, 64, flags | STOOK_KMEM_ACCOUNT, 0);
-        stook_free_any(stook_kmem_realloc(object[0], 3000, 4096, flags | STOOK_KMEM_ACCOUNT, -1));
+        object[0] = stook_kmalloc_with(100u << move, flags | STOOK_ACCOUNT | STOOK_NODE, &aligned);
+        stook_free_any(stook_krealloc_with(object[0], 3000, flags | STOOK_ACCOUNT, &aligned));
     }
 }
 
@@ -189,10 +190,6 @@ static void row_cache(void)
     (void)stook_cache_walk(one, one_more, &(int){0});
     (void)stook_cache_each(one_more_cache, &(int){0});
     stook_free(one, object[0]);
-    struct stook_cache_args plain = {.size = sizeof(plain)};
-    struct stook_kmem_buckets *buckets = stook_kmem_buckets_create("buckets", &plain);
-    stook_free_any(stook_kmem_alloc(buckets, 100, 1, 0, -1));
-    (void)stook_kmem_buckets_destroy(buckets);
     struct stook_group payer = stook_group_create("payer", STOOK_NO_GROUP, STOOK_UNLIMITED);
     struct stook_group before = stook_group_enter(payer);
     stook_group_leave(before);
@@ -215,10 +212,10 @@ static void row_reserve(void)
         stook_free(cache, object[i]);
     pool = stook_pool_create(cache, 30);
     for (int i = 0; i < 1000; i++)
-        object[i] = stook_pool_alloc(pool, 0);
+        object[i] = stook_pool_alloc(pool, 0, NULL);
     for (int i = 0; i < 1000; i++)
         stook_pool_free(pool, object[i]);
-    object[0] = stook_pool_alloc_until(pool, 0, &(struct timespec){0, 0});
+    object[0] = stook_pool_alloc(pool, 0, &(struct timespec){0, 0});
     stook_pool_free(pool, object[0]);
     (void)stook_pool_resize(pool, 60);
     stook_pool_destroy(pool);

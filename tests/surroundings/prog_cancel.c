@@ -10,9 +10,10 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <stook/group.h>
 #include <stook/kmalloc.h>
-#include <stook/kmem_private.h>
+#include <stook/reserve.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
 #include <stook/topology.h>
@@ -155,14 +156,16 @@ static void report(void)
 
 static void bag(void)
 {
-    struct stook_pool *one = stook_kmem_bag_create_of(4, NULL, 0);
+    struct stook_pool *one = stook_pool_create_of(NULL, 0, 4);
     int token;
 
-    (void)stook_kmem_bag_put(one, &token);
-    (void)stook_kmem_bag_take(one);
-    if (round_now == 0)
-        (void)stook_kmem_bag_wait(one); /* nothing comes: it sleeps for a second */
-    stook_kmem_bag_destroy(one);
+    (void)stook_pool_put(one, &token);
+    if (stook_pool_take(one, STOOK_NORECLAIM) != &token)
+        abort();
+    /* Nothing comes: it sleeps for a second. */
+    if (round_now == 0 && stook_pool_take(one, STOOK_WAIT))
+        abort();
+    (void)stook_pool_destroy(one);
 }
 
 static unsigned called_back;
@@ -210,7 +213,7 @@ static const struct {
     {"stook_cache_set_capacity", capacity},
     {"stook_group_create", group},
     {"stook_report", report},
-    {"stook_kmem_bag_wait", bag},
+    {"stook_pool_take", bag},
     {"constructors and destructors", callbacks},
 };
 

@@ -74,8 +74,8 @@ static void with_caches(int null)
     if (!pool || stook_alloc_bulk(cache, 0, 200, object) != 0)
         exit(4);
     stook_free_bulk(cache, 200, object);
-    two[0] = stook_pool_alloc(pool, 0);
-    two[1] = stook_pool_alloc(pool, 0);
+    two[0] = stook_pool_alloc(pool, 0, NULL);
+    two[1] = stook_pool_alloc(pool, 0, NULL);
     stook_pool_free(pool, two[0]);
     stook_pool_free(pool, two[1]);
     (void)stook_cache_validate(cache);

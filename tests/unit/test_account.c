@@ -281,7 +281,7 @@ TEST_WITH(test_pool, setup, teardown)
     assert_non_null(pool);
     assert_int_equal(usage(group), 0);
     for (unsigned i = 0; i < 20; i++) {
-        objects[i] = stook_pool_alloc(pool, 0);
+        objects[i] = stook_pool_alloc(pool, 0, NULL);
         check_object(objects[i], 0);
     }
     tag = stook_tag_of(objects[0]);
@@ -289,7 +289,7 @@ TEST_WITH(test_pool, setup, teardown)
     assert_int_equal(stat_of(tag).live_objects, 20);
     assert_int_equal(stook_group_set_limit(group, 20 * (size_t)cache->account.charge), 0);
     errno = 0;
-    assert_null(stook_pool_alloc(pool, STOOK_NORECLAIM));
+    assert_null(stook_pool_alloc(pool, STOOK_NORECLAIM, NULL));
     assert_int_equal(errno, EDQUOT);
     for (unsigned i = 0; i < 20; i++)
         stook_pool_free(pool, objects[i]);

@@ -9,7 +9,7 @@
 #include "cache/init.h"
 #include "support/test.h"
 
-#include <stook/kmem_private.h>
+#include <stook/reserve.h>
 
 #include <pthread.h>
 #include <sched.h>
@@ -29,7 +29,7 @@ static void *wait_for_one(void *bag)
     void *thing;
 
     do
-        thing = stook_kmem_bag_wait(bag);
+        thing = stook_pool_take(bag, STOOK_WAIT);
     while (!thing);
     return thing;
 }
@@ -39,7 +39,7 @@ TEST(a_put_wakes)
 {
     pool_nap = 0;
     for (unsigned limit = 0; limit < 3; limit++) {
-        struct stook_pool *bag = stook_kmem_bag_create_of(limit, NULL, 0);
+        struct stook_pool *bag = stook_pool_create_of(NULL, 0, limit);
         pthread_t thread[4];
         unsigned got = 0;
         for (int i = 0; i < 4; i++)
@@ -47,7 +47,7 @@ TEST(a_put_wakes)
         while (waiting(bag) < 4)
             sched_yield();
         for (int i = 0; i < 4; i++)
-            while (!stook_kmem_bag_put(bag, &things[i])) /* full: no waiter has taken one yet */
+            while (!stook_pool_put(bag, &things[i])) /* full: no waiter has taken one yet */
                 sched_yield();
         for (int i = 0; i < 4; i++) {
             void *thing;
@@ -57,22 +57,22 @@ TEST(a_put_wakes)
         assert_int_equal(got, 15); /* each once */
         assert_int_equal(waiting(bag), 0);
         assert_int_equal(stook_pool_available(bag), 0);
-        assert_int_equal(stook_kmem_bag_put(bag, &things[0]), limit > 0);
-        stook_kmem_bag_destroy(bag);
+        assert_int_equal(stook_pool_put(bag, &things[0]), limit > 0);
+        (void)stook_pool_destroy(bag);
     }
     pool_nap = 1000000000u;
 }
 
 TEST(a_wait_ends)
 {
-    struct stook_pool *bag = stook_kmem_bag_create_of(1, NULL, 0);
+    struct stook_pool *bag = stook_pool_create_of(NULL, 0, 1);
 
     pool_nap = 1000000;
-    assert_null(stook_kmem_bag_wait(bag)); /* no thread puts */
+    assert_null(stook_pool_take(bag, STOOK_WAIT)); /* no thread puts */
     assert_int_equal(waiting(bag), 0);
-    assert_int_equal(stook_kmem_bag_put(bag, &things[0]), 1);
-    assert_ptr_equal(stook_kmem_bag_wait(bag), &things[0]);
-    stook_kmem_bag_destroy(bag);
+    assert_int_equal(stook_pool_put(bag, &things[0]), 1);
+    assert_ptr_equal(stook_pool_take(bag, STOOK_WAIT), &things[0]);
+    (void)stook_pool_destroy(bag);
     pool_nap = 1000000000u;
 }
 
@@ -82,27 +82,27 @@ static int child_uses(void *arg)
     struct stook_pool *bag = arg;
 
     (void)setrlimit(RLIMIT_CPU, &little); /* a place that is never free: a search without end */
-    if (stook_kmem_bag_take(bag) != &things[1] || !stook_kmem_bag_put(bag, &things[1]))
+    if (stook_pool_take(bag, STOOK_NORECLAIM) != &things[1] || !stook_pool_put(bag, &things[1]))
         return 1;
     if (waiting(bag) != 0)
         return 2;
-    return stook_kmem_bag_resize(bag, 7) != 0 || stook_pool_available(bag) != 2;
+    return stook_pool_resize(bag, 7) != 0 || stook_pool_available(bag) != 2;
 }
 
 /* As if threads of the parent had a place each and no word yet, and others waited, when it forked. */
 TEST(a_child_counts_anew)
 {
-    struct stook_pool *bag = stook_kmem_bag_create_of(4, NULL, 0);
+    struct stook_pool *bag = stook_pool_create_of(NULL, 0, 4);
     struct stook_pool *pool = (struct stook_pool *)(void *)bag;
 
-    assert_int_equal(stook_kmem_bag_put(bag, &things[0]), 1);
-    assert_int_equal(stook_kmem_bag_put(bag, &things[1]), 1);
+    assert_int_equal(stook_pool_put(bag, &things[0]), 1);
+    assert_int_equal(stook_pool_put(bag, &things[1]), 1);
     pool->places += 2;
     pool->waiters += 3;
     in_child(child_uses, bag);
     pool->places -= 2;
     pool->waiters -= 3;
-    stook_kmem_bag_destroy(bag);
+    (void)stook_pool_destroy(bag);
 }
 
 static struct stook_pool *handled;
@@ -110,9 +110,9 @@ static atomic_uint handlers;
 
 static void handler(int signal)
 {
-    void *thing = stook_kmem_bag_take(handled);
+    void *thing = stook_pool_take(handled, STOOK_NORECLAIM);
 
-    if (thing && !stook_kmem_bag_put(handled, thing))
+    if (thing && !stook_pool_put(handled, thing))
         abort(); /* there was room: it was just taken */
     atomic_fetch_add(&handlers, 1);
 }
@@ -134,39 +134,38 @@ TEST(handlers_interrupt)
     unsigned seen = 0;
     void *thing;
 
-    handled = stook_kmem_bag_create_of(4, NULL, 0);
+    handled = stook_pool_create_of(NULL, 0, 4);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(stook_kmem_bag_put(handled, &things[i]), 1);
+        assert_int_equal(stook_pool_put(handled, &things[i]), 1);
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
     assert_int_equal(pthread_create(&thread, NULL, interrupt, &self), 0);
     while (atomic_load(&handlers) < 2000) {
-        thing = stook_kmem_bag_take(handled);
+        thing = stook_pool_take(handled, STOOK_NORECLAIM);
         assert_non_null(thing);
-        assert_int_equal(stook_kmem_bag_put(handled, thing), 1);
+        assert_int_equal(stook_pool_put(handled, thing), 1);
     }
     pthread_join(thread, NULL);
     assert_int_equal(stook_pool_available(handled), 3);
-    while ((thing = stook_kmem_bag_take(handled)) != NULL)
+    while ((thing = stook_pool_take(handled, STOOK_NORECLAIM)) != NULL)
         seen |= 1u << ((int *)thing - things);
     assert_int_equal(seen, 7);
-    stook_kmem_bag_destroy(handled);
+    (void)stook_pool_destroy(handled);
 }
 
 /* What is too much stays in order until it is spilled, and the array has room for it. */
 TEST(other_limits)
 {
-    struct stook_pool *bag = stook_kmem_bag_create_of(2, NULL, 0);
+    struct stook_pool *bag = stook_pool_create_of(NULL, 0, 2);
 
-    assert_int_equal(stook_kmem_bag_resize(bag, 8), 0);
+    assert_int_equal(stook_pool_resize(bag, 8), 0);
     for (int i = 0; i < 8; i++)
-        assert_int_equal(stook_kmem_bag_put(bag, &things[i]), 1);
-    assert_int_equal(stook_kmem_bag_resize(bag, 3), 0);
+        assert_int_equal(stook_pool_put(bag, &things[i]), 1);
+    assert_int_equal(stook_pool_resize(bag, 3), 0);
     for (int i = 7; i > 2; i--)
-        assert_ptr_equal(stook_kmem_bag_spill(bag), &things[i]);
-    assert_null(stook_kmem_bag_spill(bag));
-    assert_int_equal(stook_kmem_bag_put(bag, &things[7]), 0);
+        assert_ptr_equal(stook_pool_take(bag, STOOK_NORECLAIM), &things[i]);
+    assert_int_equal(stook_pool_put(bag, &things[7]), 0);
     for (int i = 2; i >= 0; i--)
-        assert_ptr_equal(stook_kmem_bag_take(bag), &things[i]);
-    assert_null(stook_kmem_bag_take(bag));
-    stook_kmem_bag_destroy(bag);
+        assert_ptr_equal(stook_pool_take(bag, STOOK_NORECLAIM), &things[i]);
+    assert_null(stook_pool_take(bag, STOOK_NORECLAIM));
+    (void)stook_pool_destroy(bag);
 }

@@ -327,7 +327,7 @@ TEST_WITH(reserves, setup, NULL)
     SAID(1, "right red zone");
     stook_sheaf_return(cache, sheaf);
     for (unsigned i = 0; i < 6; i++) {
-        objects[i] = stook_pool_alloc(pool, 0);
+        objects[i] = stook_pool_alloc(pool, 0, NULL);
         assert_non_null(objects[i]);
         memset(objects[i], 2, 64);
     }

@@ -209,7 +209,7 @@ TEST(reserved)
     pool = stook_pool_create(cache, 4);
     assert_non_null(pool);
     for (unsigned i = 0; i < 1000; i++) {
-        object = stook_pool_alloc(pool, 0);
+        object = stook_pool_alloc(pool, 0, NULL);
         memset(object, 0xee, 200);
         stook_pool_free(pool, object);
     }

@@ -329,7 +329,7 @@ TEST(reserves)
     pool = stook_pool_create(cache, 10);
     assert_non_null(pool);
     for (unsigned i = 0; i < 1000; i++) {
-        void *object = stook_pool_alloc(pool, 0), *other = stook_pool_alloc(pool, 0);
+        void *object = stook_pool_alloc(pool, 0, NULL), *other = stook_pool_alloc(pool, 0, NULL);
         assert_true(not_zero(object, 200) <= 16); /* a pool links its reserve through the objects */
         memset(object, 0xee, 200);
         stook_pool_free(pool, object);

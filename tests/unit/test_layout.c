@@ -33,13 +33,14 @@ static unsigned objects_of(unsigned order, uint32_t stride)
 static const char *violated(const struct layout *l, size_t size, size_t align, bool writable)
 {
     uint32_t slab = (uint32_t)PAGE_SIZE << l->order;
+    unsigned order_max = size > LAYOUT_COMMON_MAX ? LAYOUT_ORDER_MAX : LAYOUT_ORDER_MAX - 1;
     bool possible = false, reached;
 
     if (l->stride < size || l->stride % align != 0)
         return "the stride";
     if (l->objects == 0 || l->objects > STOOK_SLAB_OBJECTS_MAX || l->min_objects == 0)
         return "the objects";
-    if (l->order > LAYOUT_ORDER_MAX || l->min_order > l->order)
+    if (l->order > order_max || l->min_order > l->order)
         return "the orders";
     if (l->objects != objects_of(l->order, l->stride) ||
         l->min_objects != objects_of(l->min_order, l->stride))
@@ -48,7 +49,7 @@ static const char *violated(const struct layout *l, size_t size, size_t align, b
         return "the minimum order is not the least";
     if (l->waste != slab - l->objects * l->stride)
         return "the waste";
-    for (unsigned order = l->min_order; order <= LAYOUT_ORDER_MAX; order++) {
+    for (unsigned order = l->min_order; order <= order_max; order++) {
         uint32_t bytes = 4096u << order, n = objects_of(order, l->stride);
         if (n >= wanted(l->stride) && bytes - n * l->stride <= bytes / 16)
             possible = true;
@@ -56,7 +57,7 @@ static const char *violated(const struct layout *l, size_t size, size_t align, b
     reached = l->waste <= slab / 16 && l->objects >= wanted(l->stride);
     if (possible && !reached)
         return "waste beyond 1/16 though some order has less";
-    for (unsigned order = l->min_order; !possible && order <= LAYOUT_ORDER_MAX; order++) {
+    for (unsigned order = l->min_order; !possible && order <= order_max; order++) {
         uint32_t bytes = 4096u << order, waste = bytes - objects_of(order, l->stride) * l->stride;
         if ((uint64_t)waste * 65536 / bytes + 2 < (uint64_t)l->waste * 65536 / slab)
             return "another order wastes less";
@@ -80,7 +81,10 @@ static const char *violated(const struct layout *l, size_t size, size_t align, b
 TEST(every_size)
 {
     for (size_t align = 1; align <= STOOK_ALIGN_MAX; align *= 2) {
-        for (size_t size = 1; size <= STOOK_OBJECT_SIZE_MAX; size += size < 9000 ? 1 : STEP) {
+        for (size_t size = 1; size <= STOOK_OBJECT_SIZE_MAX; size += size < 9000 ? 1
+                                                                     : size < LAYOUT_COMMON_MAX
+                                                                         ? STEP
+                                                                         : 61 * STEP) {
             for (unsigned writable = 0; writable < 2; writable++) {
                 struct layout l;
                 const char *what;
@@ -126,7 +130,8 @@ TEST(index_arithmetic)
 /* The multiplication is exact for every stride there can be, at the last byte of each object. */
 TEST(index_of_every_stride)
 {
-    for (uint32_t stride = 4; stride <= STOOK_OBJECT_SIZE_MAX; stride += STEP) {
+    for (uint32_t stride = 4; stride <= STOOK_OBJECT_SIZE_MAX;
+         stride += stride < LAYOUT_COMMON_MAX ? STEP : 61 * STEP) {
         struct layout l = {.reciprocal =
                                (((uint64_t)1 << LAYOUT_RECIPROCAL) + stride - 1) / stride};
         uint32_t last = ((uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX) / stride;
@@ -164,10 +169,14 @@ TEST(examples)
     assert_true(layout_plan(&l, 4096, 4096, LAYOUT_WRITABLE));
     assert_int_equal(l.objects, 32);
     assert_int_equal(l.min_order, 0);
-    assert_true(layout_plan(&l, STOOK_OBJECT_SIZE_MAX, 16, LAYOUT_WRITABLE));
+    assert_true(layout_plan(&l, LAYOUT_COMMON_MAX, 16, LAYOUT_WRITABLE));
     assert_int_equal(l.order, 8);
     assert_int_equal(l.objects, 4);
     assert_int_equal(l.min_objects, 1);
+    assert_true(layout_plan(&l, STOOK_OBJECT_SIZE_MAX, 16, LAYOUT_WRITABLE));
+    assert_int_equal(l.order, 9);
+    assert_int_equal(l.objects, 1);
+    assert_int_equal(l.min_order, 9);
     for (unsigned size = 12; size <= 64;
          size += 52) { /* constructed: links outside, also of tiny ones */
         assert_true(layout_plan(&l, size, 4, 0));
@@ -315,7 +324,7 @@ TEST(capacities)
 {
     unsigned last = STOOK_SHEAF_CAPACITY_MAX;
 
-    for (size_t stride = 8; stride <= STOOK_OBJECT_SIZE_MAX; stride += 8) {
+    for (size_t stride = 8; stride <= LAYOUT_COMMON_MAX; stride += 8) {
         unsigned capacity = layout_capacity(stride);
         assert_true(capacity >= 6 && capacity <= last); /* falls as objects grow */
         assert_true(capacity == 6 || capacity * stride <= 56 << 10);

@@ -11,8 +11,8 @@ TEST(try_and_enter)
     struct lock lock;
 
     lock_init(&lock);
-    assert_true(lock_try(&lock, LOCK_NODE));
-    assert_false(lock_try(&lock, LOCK_NODE));
+    assert_true(lock_enter(&lock, LOCK_NODE, true));
+    assert_false(lock_enter(&lock, LOCK_NODE, true));
     assert_false(lock_enter(&lock, LOCK_NODE, true));
     lock_drop(&lock, LOCK_NODE);
     assert_true(lock_enter(&lock, LOCK_NODE, true));
@@ -90,7 +90,7 @@ TEST(holder_of_all_passes)
     context_tls.fork = FORK_HOLDING;
     lock_take(&lock, LOCK_NODE); /* would wait for itself */
     lock_drop(&lock, LOCK_NODE);
-    assert_true(lock_try(&lock, LOCK_NODE));
+    assert_true(lock_enter(&lock, LOCK_NODE, true));
     lock_drop(&lock, LOCK_NODE);
     assert_int_equal(atomic_load(&lock.word), 1);
     context_tls.fork = FORK_NONE;
@@ -132,7 +132,7 @@ static int try_out_of_order_in_handler(void *unused)
     context_enter();
     lock_take(&first, LOCK_ARENA);
     context_enter(); /* as a handler does */
-    return lock_try(&second, LOCK_CACHES) ? 0 : 1;
+    return lock_enter(&second, LOCK_CACHES, true) ? 0 : 1;
 }
 
 TEST(ranks)

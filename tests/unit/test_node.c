@@ -149,16 +149,11 @@ TEST_WITH(empty_slabs_are_few, setup, teardown)
 
 TEST_WITH(counts_free_objects, setup, teardown)
 {
-    struct node_lists lists;
-
-    node_count_lists(cache, 0, &lists);
-    assert_int_equal(lists.free, 0);
+    assert_int_equal(node_count_free(cache, 0), 0);
     take(per_slab + 1, per_slab + 1);
-    node_count_lists(cache, 0, &lists);
-    assert_int_equal(lists.free, per_slab - 1);
+    assert_int_equal(node_count_free(cache, 0), per_slab - 1);
     put(0, per_slab);
-    node_count_lists(cache, 0, &lists);
-    assert_int_equal(lists.free, 2 * per_slab - 1);
+    assert_int_equal(node_count_free(cache, 0), 2 * per_slab - 1);
 }
 
 TEST_WITH(random_order, setup, teardown)

@@ -66,7 +66,7 @@ TEST(test_only_used_cpus_cost)
     assert_int_equal(areas_own(), 0);
 
     /* The list of CPUs in use is changed under a lock, which a fork holds. */
-    assert_true(lock_try(&percpu.lock, LOCK_PERCPU));
+    assert_true(lock_enter(&percpu.lock, LOCK_PERCPU, true));
     assert_null(slot_close(offset, &slot, true));
     lock_drop(&percpu.lock, LOCK_PERCPU);
     assert_null(percpu_slot(fixture_cpu[0], offset));

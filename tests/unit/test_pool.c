@@ -101,7 +101,7 @@ TEST_WITH(life, setup, teardown)
         check_pool(pool);
         errno = 17;
         for (unsigned k = 0; k < 400; k++)
-            hold(stook_pool_alloc(pool, k % 2 ? STOOK_NORECLAIM : STOOK_WAIT));
+            hold(stook_pool_alloc(pool, k % 2 ? STOOK_NORECLAIM : STOOK_WAIT, NULL));
         assert_int_equal(errno, 17);
         assert_int_equal(stook_pool_available(pool), mins[i]); /* the cache had enough */
         while (nheld > 0)
@@ -131,17 +131,17 @@ TEST_WITH(exhaustion, setup, teardown)
     for (unsigned n = 100; n > 0; n--) { /* the reserve, in every context */
         assert_int_equal(stook_pool_available(pool), n);
         errno = 17;
-        hold(stook_pool_alloc(pool, n % 3));
+        hold(stook_pool_alloc(pool, n % 3, NULL));
         assert_int_equal(errno, 17);
     }
     for (unsigned flags = STOOK_NORECLAIM; flags <= (STOOK_NORECLAIM | STOOK_SIGNAL_SAFE);
          flags++) {
         errno = 0;
-        assert_null(stook_pool_alloc(pool, flags));
+        assert_null(stook_pool_alloc(pool, flags, NULL));
         assert_int_equal(errno, ENOMEM);
     }
     errno = 0;
-    assert_null(stook_pool_alloc(pool, 0x100));
+    assert_null(stook_pool_alloc(pool, 0x100, NULL));
     assert_int_equal(errno, EINVAL);
     check_pool(pool);
     for (unsigned n = 0; n < 100; n++) { /* frees fill it before anything else */
@@ -151,7 +151,7 @@ TEST_WITH(exhaustion, setup, teardown)
         check_pool(pool);
     }
     assert_int_equal(nheld, others);
-    object = stook_pool_alloc(pool, STOOK_ZERO | STOOK_NORECLAIM);
+    object = stook_pool_alloc(pool, STOOK_ZERO | STOOK_NORECLAIM, NULL);
     assert_non_null(object);
     for (unsigned i = 0; i < SIZE; i++)
         assert_int_equal(((char *)object)[i], 0);
@@ -175,7 +175,7 @@ TEST_WITH(constructed, setup, teardown)
     static void *objects[MOST];
     unsigned n = 0;
 
-    while ((objects[n] = stook_pool_alloc(pool, STOOK_NORECLAIM)) != NULL) {
+    while ((objects[n] = stook_pool_alloc(pool, STOOK_NORECLAIM, NULL)) != NULL) {
         for (unsigned i = 0; i < SIZE; i += 8)
             assert_int_equal(((char *)objects[n])[i], 0x5a);
         n++;
@@ -185,14 +185,14 @@ TEST_WITH(constructed, setup, teardown)
         for (unsigned i = 0; i < 40; i++)
             stook_pool_free(pool, objects[--n]);
         for (unsigned i = 0; i < 20; i++, n++) {
-            objects[n] = stook_pool_alloc(pool, STOOK_NORECLAIM);
+            objects[n] = stook_pool_alloc(pool, STOOK_NORECLAIM, NULL);
             assert_non_null(objects[n]);
             for (unsigned k = 0; k < SIZE; k += 8)
                 assert_int_equal(((char *)objects[n])[k], 0x5a);
         }
     }
     errno = 0;
-    assert_null(stook_pool_alloc(pool, STOOK_ZERO));
+    assert_null(stook_pool_alloc(pool, STOOK_ZERO, NULL));
     assert_int_equal(errno, EINVAL);
     while (n > 0)
         stook_pool_free(pool, objects[--n]);
@@ -224,15 +224,15 @@ TEST_WITH(resize, setup, teardown)
     n = stook_pool_available(pool);
     assert_true(n >= 2 && n < 100);
     for (unsigned i = 0; i < n; i++)
-        hold(stook_pool_alloc(pool, STOOK_NORECLAIM));
-    assert_null(stook_pool_alloc(pool, STOOK_NORECLAIM));
+        hold(stook_pool_alloc(pool, STOOK_NORECLAIM, NULL));
+    assert_null(stook_pool_alloc(pool, STOOK_NORECLAIM, NULL));
     for (unsigned i = 0; i < n; i++)
         stook_pool_free(pool, unhold());
     assert_int_equal(stook_pool_available(pool), n);
     while (nheld > 0)
         stook_free(cache, unhold());
     for (unsigned i = 0; i < 400; i++)
-        hold(stook_pool_alloc(pool, STOOK_NORECLAIM));
+        hold(stook_pool_alloc(pool, STOOK_NORECLAIM, NULL));
     while (nheld > 0)
         stook_pool_free(pool, unhold());
     assert_int_equal(stook_pool_available(pool), 300);
@@ -253,9 +253,9 @@ static int free_other(void *arg)
     struct stook_cache *other = stook_cache_create("other", 64, NULL);
     void *object = stook_alloc(other, 0);
 
-    hold(stook_pool_alloc(busy_pool, 0));
+    hold(stook_pool_alloc(busy_pool, 0, NULL));
     exhaust();
-    hold(stook_pool_alloc(busy_pool, 0)); /* the reserve is short: the slow path */
+    hold(stook_pool_alloc(busy_pool, 0, NULL)); /* the reserve is short: the slow path */
     stook_pool_free(busy_pool, object);
     return 0;
 }
@@ -268,7 +268,7 @@ TEST_WITH(busy, setup, teardown)
 
     busy_pool = stook_pool_create(cache, 5);
     for (unsigned i = 0; i < 3; i++)
-        hold(stook_pool_alloc(busy_pool, 0));
+        hold(stook_pool_alloc(busy_pool, 0, NULL));
     child_run(&child, destroy_busy, NULL);
     assert_true(child_passed(&child));
     assert_non_null(strstr(
@@ -289,7 +289,7 @@ static atomic_uint got;
 
 static void *waiter(void *flags)
 {
-    void *object = stook_pool_alloc(waited, (unsigned)(uintptr_t)flags);
+    void *object = stook_pool_alloc(waited, (unsigned)(uintptr_t)flags, NULL);
 
     atomic_fetch_add(&got, 1);
     return object;
@@ -304,7 +304,7 @@ static void waiting(unsigned min, unsigned n)
     waited = stook_pool_create(cache, min);
     assert_non_null(waited);
     /* The pool's own: one of these comes back to it. */
-    while ((object = stook_pool_alloc(waited, STOOK_NORECLAIM)) != NULL)
+    while ((object = stook_pool_alloc(waited, STOOK_NORECLAIM, NULL)) != NULL)
         hold(object);
     exhaust();
     for (unsigned i = 0; i < n; i++)
@@ -356,12 +356,12 @@ TEST_WITH(freed_before_the_sleep, setup, teardown)
 {
     for (unsigned min = 0; min < 2; min++) {
         waited = stook_pool_create(cache, min);
-        while ((late = stook_pool_alloc(waited, STOOK_NORECLAIM)) != NULL)
+        while ((late = stook_pool_alloc(waited, STOOK_NORECLAIM, NULL)) != NULL)
             hold(late);
         exhaust();
         late = unhold();
         assert_int_equal(stook_reclaim_register(free_late, NULL), 0);
-        hold(stook_pool_alloc(waited, STOOK_WAIT)); /* would sleep without end */
+        hold(stook_pool_alloc(waited, STOOK_WAIT, NULL)); /* would sleep without end */
         assert_int_equal(stook_reclaim_unregister(free_late, NULL), 0);
         assert_null(late);
         for (int64_t out = pool_out(waited); out > 0; out--)
@@ -403,13 +403,13 @@ TEST_WITH(deadlines, setup, teardown)
     for (int i = 0; i < 2; i++) { /* at once; later, with and without naps */
         pool_nap = i ? 1000000 : 0;
         errno = 0;
-        assert_null(stook_pool_alloc_until(waited, STOOK_WAIT, &deadline));
+        assert_null(stook_pool_alloc(waited, STOOK_WAIT, &deadline));
         assert_int_equal(errno, ETIMEDOUT);
         deadline.tv_nsec += 20000000;
         deadline.tv_sec += deadline.tv_nsec / 1000000000;
         deadline.tv_nsec %= 1000000000;
         errno = 0;
-        assert_null(stook_pool_alloc_until(waited, STOOK_WAIT, &deadline));
+        assert_null(stook_pool_alloc(waited, STOOK_WAIT, &deadline));
         assert_int_equal(errno, ETIMEDOUT);
         clock_gettime(CLOCK_MONOTONIC, &now);
         assert_true(now.tv_sec > deadline.tv_sec ||
@@ -418,12 +418,12 @@ TEST_WITH(deadlines, setup, teardown)
     pool_nap = 0;
     assert_int_equal((uint32_t)atomic_load(&waited->waiters), 0);
     errno = 0;
-    assert_null(stook_pool_alloc_until(waited, STOOK_NORECLAIM, &deadline)); /* does not wait */
+    assert_null(stook_pool_alloc(waited, STOOK_NORECLAIM, &deadline)); /* does not wait */
     assert_int_equal(errno, ENOMEM);
     for (unsigned i = 0; i < 40; i++)
         stook_free(cache, unhold());
     deadline.tv_sec += 1000;
-    object = stook_pool_alloc_until(waited, STOOK_WAIT, &deadline);
+    object = stook_pool_alloc(waited, STOOK_WAIT, &deadline);
     assert_non_null(object);
     stook_pool_free(waited, object);
     assert_int_equal(stook_pool_destroy(waited), 0);
@@ -444,15 +444,15 @@ TEST_WITH(at_a_limit, setup, teardown)
     deadline.tv_sec += 1000;
     before = stook_group_enter(one);
     errno = 0;
-    assert_null(stook_pool_alloc(pool, STOOK_WAIT));
+    assert_null(stook_pool_alloc(pool, STOOK_WAIT, NULL));
     assert_int_equal(errno, EDQUOT);
     errno = 0;
-    assert_null(stook_pool_alloc_until(pool, STOOK_WAIT, &deadline));
+    assert_null(stook_pool_alloc(pool, STOOK_WAIT, &deadline));
     assert_int_equal(errno, EDQUOT);
     assert_int_equal((uint32_t)atomic_load(&pool->waiters), 0);
     assert_int_equal(stook_pool_available(pool), 2);
     stook_group_leave(before);
-    object = stook_pool_alloc(pool, STOOK_WAIT);
+    object = stook_pool_alloc(pool, STOOK_WAIT, NULL);
     assert_non_null(object);
     stook_pool_free(pool, object);
     assert_int_equal(stook_pool_destroy(pool), 0);
@@ -471,12 +471,12 @@ static int use_in_child(void *arg)
         return 1; /* it should have been inherited */
     exhaust();
     for (unsigned i = 0; i < 4; i++) {
-        void *object = stook_pool_alloc(pool, 0);
+        void *object = stook_pool_alloc(pool, 0, NULL);
         if (!object)
             return 2;
         hold(object);
     }
-    if (stook_pool_alloc(pool, STOOK_NORECLAIM) || stook_pool_available(pool) != 0)
+    if (stook_pool_alloc(pool, STOOK_NORECLAIM, NULL) || stook_pool_available(pool) != 0)
         return 3;
     for (unsigned i = 0; i < 8; i++)
         stook_pool_free(pool, unhold());
@@ -515,14 +515,15 @@ static int handler_in_child(void *arg)
 
     if (nested)
         return 1;
-    object = stook_pool_alloc(pool, STOOK_SIGNAL_SAFE); /* a handler's: leaves the counts alone */
+    object =
+        stook_pool_alloc(pool, STOOK_SIGNAL_SAFE, NULL); /* a handler's: leaves the counts alone */
     if (object)
         stook_pool_free(pool, object);
     if (atomic_load(&pool->forks) == 2 * atomic_load(&fork_count))
         return 2;
     context_leave();
     exhaust();
-    if (!stook_pool_alloc(pool, STOOK_NORECLAIM))
+    if (!stook_pool_alloc(pool, STOOK_NORECLAIM, NULL))
         return 3;
     return atomic_load(&pool->forks) == 2 * atomic_load(&fork_count) ? 0 : 4;
 }

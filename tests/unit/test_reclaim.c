@@ -311,12 +311,12 @@ TEST_WITH(anything_but_recursion, setup, teardown)
 static size_t waits_for_a_pool(size_t wanted, void *arg)
 {
     struct stook_pool *pool = arg;
-    void *object = stook_pool_alloc(pool, STOOK_WAIT);
+    void *object = stook_pool_alloc(pool, STOOK_WAIT, NULL);
 
     calls++;
     assert_non_null(object); /* the reserve */
     errno = 0;
-    assert_null(stook_pool_alloc(pool, STOOK_WAIT)); /* would wait for this very thread */
+    assert_null(stook_pool_alloc(pool, STOOK_WAIT, NULL)); /* would wait for this very thread */
     assert_int_equal(errno, ENOMEM);
     stook_pool_free(pool, object);
     return 0;

@@ -49,7 +49,7 @@ static void help(unsigned event)
 
 static void prepare(unsigned op)
 {
-    memset(rows_memory(pairs, ROWS_LARGE), 0, rows_size(ROWS_LARGE));
+    memset(rows_at(pairs, ROWS_LARGE, ROWS_NO_CPU), 0, rows_size(ROWS_LARGE));
     fixture_pin(fixture_cpu[0]);
 }
 

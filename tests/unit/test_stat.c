@@ -115,17 +115,15 @@ static void check_sums(void)
     MUST(SUM(free_cpu_sheaf) <= SUM(free_fastpath));
     for (unsigned i = 0; i < topology.nodes; i++) {
         struct node_counts counts;
-        struct node_lists in_lists;
         barn[0] += cache->nodes[i].barn.get;
         barn[1] += cache->nodes[i].barn.get_fail;
         barn[2] += cache->nodes[i].barn.put;
         barn[3] += cache->nodes[i].barn.put_fail;
         lists += cache->nodes[i].node.took;
         node_count(cache, i, &counts);
-        node_count_lists(cache, i, &in_lists);
         slabs += counts.slabs;
-        in_slabs += counts.objects - in_lists.free;
-        partial += in_lists.partial;
+        in_slabs += counts.objects - node_count_free(cache, i);
+        partial += cache->nodes[i].node.nr_partial;
         in_barns += cache->nodes[i].barn.nr_full + cache->nodes[i].barn.nr_empty;
     }
     MUST(SUM(barn_get) == barn[0]);

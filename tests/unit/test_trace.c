@@ -233,7 +233,7 @@ TEST_WITH(test_reserves, NULL, forget)
     stook_free(cache, b);
     pool = stook_pool_create(cache, 10);
     assert_non_null(pool);
-    a = stook_pool_alloc(pool, 0);
+    a = stook_pool_alloc(pool, 0, NULL);
     stook_pool_free(pool, a);
     assert_int_equal(stook_pool_resize(pool, 30), 0);
     assert_int_equal(stook_pool_resize(pool, 3), 0);

@@ -13,8 +13,8 @@ _stook()
     top) options="--delay -d --count -n --sort -s --help" ;;
     caches) options="--json -j --all -a --sort -s --core --exe --help" ;;
     stat) options="--core --exe --help" ;;
-    leaks) options="--json -j --all -a --stop -s --wait -w --fail --core --exe --help" ;;
-    why) options="--json -j --objects -o --core --exe --help" ;;
+    leaks) options="--json -j --all -a --stop -s --wait -w --fail --wrappers --core --exe --help" ;;
+    why) options="--json -j --objects -o --wrappers --core --exe --help" ;;
     whatis) options="--json -j --core --exe --help" ;;
     walk) options="--json -j --free -f --all -a --core --exe --help" ;;
     profile) options="--by --top --json --pprof --collapsed --save --wrappers --signal --help" ;;
@@ -26,7 +26,7 @@ _stook()
     lab) options="--topology --queues --depth --batch --kept --pairing --completers --operations --capacity --size --align --order --design --seed --threads --json --refill --race --time --costs --cpus --designs --order-out --cores --slice --map --gap --help" ;;
     esac
     case "$command $before" in
-    "run --report-format" | "run --report-file" | "run --trace" | "caches --core" | "caches --exe" | "stat --core" | "stat --exe" | "leaks --core" | "leaks --exe" | "why --core" | "why --exe" | "whatis --core" | "whatis --exe" | "walk --core" | "walk --exe" | "profile --pprof" | "profile --collapsed" | "profile --save" | "profile --wrappers" | "report --html" | "report --core" | "report --exe" | "compare --mallocs" | "compare --server" | "compare --load" | "compare --percentile" | "compare --json" | "compare --svg" | "plan --classes" | "lab --order-out")
+    "run --report-format" | "run --report-file" | "run --trace" | "caches --core" | "caches --exe" | "stat --core" | "stat --exe" | "leaks --wrappers" | "leaks --core" | "leaks --exe" | "why --wrappers" | "why --core" | "why --exe" | "whatis --core" | "whatis --exe" | "walk --core" | "walk --exe" | "profile --pprof" | "profile --collapsed" | "profile --save" | "profile --wrappers" | "report --html" | "report --core" | "report --exe" | "compare --mallocs" | "compare --server" | "compare --load" | "compare --percentile" | "compare --json" | "compare --svg" | "plan --classes" | "lab --order-out")
         COMPREPLY=($(compgen -f -- "$now"))
         return
         ;;

@@ -53,7 +53,7 @@ class Heap:
     def _begin(self):
         self.map = symbol("pagemap")
         self.base, self.middle = number(self.map["base"]), number(self.map["middle"])
-        if number(self.map["size"]) == 0 or number(symbol("cache_list")["end"]) == 0:
+        if number(self.map["size"]) == 0 or number(symbol("percpu")["slots"]) < 2:
             raise gdb.GdbError(self.NO_DATA)
         number(symbol("cache_table")[1])  # it may lie on a page that is not in the file, where the rest is
         self.begin = self.base + number(self.map["high"])
@@ -71,7 +71,7 @@ class Heap:
 
     def _caches(self):
         table = symbol("cache_table")
-        end = number(symbol("cache_list")["end"])
+        end = number(symbol("percpu")["slots"])
         found = {}
         for i in range(1, end):
             pointer = table[i]

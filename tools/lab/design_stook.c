@@ -165,7 +165,7 @@ static void *design_alloc(struct lab_actor *actor)
     struct design_mark before = design_mark(own, actor->cpu), after;
     unsigned wait = actor->waits ? STOOK_WAIT : STOOK_NORECLAIM;
     void *object =
-        own->pool ? stook_pool_alloc(own->pool, wait) : stook_alloc(own->cache, STOOK_WAIT);
+        own->pool ? stook_pool_alloc(own->pool, wait, NULL) : stook_alloc(own->cache, STOOK_WAIT);
 
     after = design_mark(own, actor->cpu);
     lab_count(actor, LAB_ALLOC_OUTSIDE, after.touched != before.touched);

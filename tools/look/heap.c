@@ -21,7 +21,7 @@ void *heap_row(struct heap *heap, void *rows, size_t n, size_t size)
 
 /* What no reader can do without: a library that lacks it hangs together in another way. */
 static const enum view_id heap_needed[] = {VIEW_at_pagemap,     VIEW_at_percpu,
-                                           VIEW_at_topology,    VIEW_at_cache_list,
+                                           VIEW_at_topology,    VIEW_percpu_slots,
                                            VIEW_at_cache_table, VIEW_pagemap,
                                            VIEW_pagemap_base,   VIEW_pagemap_middle,
                                            VIEW_pagemap_size,   VIEW_pagemap_low,
@@ -42,7 +42,7 @@ static const enum view_id heap_needed[] = {VIEW_at_pagemap,     VIEW_at_percpu,
                                            VIEW_sheaf_object,   VIEW_percpu_areas,
                                            VIEW_percpu_rows,    VIEW_STOOK_AREA_SHIFT,
                                            VIEW_SLOT_SHIFT,     VIEW_topology_nodes,
-                                           VIEW_cache_list_end, VIEW_cache_object_size,
+                                           VIEW_percpu_rseq,    VIEW_cache_object_size,
                                            VIEW_cache_flags,    VIEW_block_state,
                                            VIEW_BLOCK_RUNS,     VIEW_at_sheaf_none,
                                            VIEW_SLAB_MIN,       VIEW_SLAB_NONE};
@@ -309,7 +309,7 @@ static bool heap_read_caches(struct heap *heap)
     const struct view *v = &heap->view;
     uint64_t table = view_value(v, VIEW_at_cache_table), end, *pointer = heap->own->table;
 
-    if (!view_read(v, heap->target, view_value(v, VIEW_at_cache_list), VIEW_cache_list_end, &end) ||
+    if (!view_read(v, heap->target, view_value(v, VIEW_at_percpu), VIEW_percpu_slots, &end) ||
         end > view_value(v, VIEW_STOOK_CACHES_MAX) ||
         !target_take_some(heap->target, table, heap->own->table, end))
         return false;

@@ -221,6 +221,8 @@ typedef bool (*heap_object_fn)(uint64_t address, uint64_t bytes, const struct he
                                uint32_t index, void *arg);
 bool heap_each_live(struct heap *heap, const struct heap_cache *cache, heap_object_fn fn,
                     void *arg);
+/* Whether its objects know who allocated them, and when (the debug letter U). */
+bool heap_has_tracks(const struct heap *heap, const struct heap_cache *cache);
 
 enum heap_kind {
     HEAP_ELSEWHERE, /* not Stook's */

@@ -195,11 +195,16 @@ static void objects_who(struct heap *heap, uint64_t at, struct heap_who *who)
     who->depth = objects_stack(heap, (uint32_t)stack, who->frames);
 }
 
+bool heap_has_tracks(const struct heap *heap, const struct heap_cache *cache)
+{
+    return (cache->flags & view_value(&heap->view, VIEW_STOOK_CACHE_DEBUG_USER)) != 0;
+}
+
 static void objects_track(struct heap *heap, struct heap_what *what)
 {
     const struct view *v = &heap->view;
     uint64_t head = objects_column(heap, what->cache, what->slab, HEAP_TRACK, what->index), value;
-    bool tracks = (what->cache->flags & view_value(v, VIEW_STOOK_CACHE_DEBUG_USER)) != 0;
+    bool tracks = heap_has_tracks(heap, what->cache);
 
     if (!head || !(what->cache->flags & (view_value(v, VIEW_STOOK_CACHE_DEBUG_USER) |
                                          view_value(v, VIEW_STOOK_CACHE_DEBUG_RED_ZONE))))

@@ -264,6 +264,7 @@ static void info_text(struct writer *w, const struct info *info)
                  "%u objects a slab, %u a sheaf\n",
                  STOOK_CACHES_MAX, STOOK_OBJECT_SIZE_MAX >> 10, STOOK_ALIGN_MAX,
                  STOOK_SLAB_OBJECTS_MAX, STOOK_SHEAF_CAPACITY_MAX);
+    writer_print(w, "\nnext: stook info --settings, or stook run -- PROGRAM\n");
 }
 
 /* Zero says "unknown" or "none" inside; outside that is null. */

@@ -28,7 +28,10 @@
 #error "this machine's ELF number is not known here"
 #endif
 
-enum { LOCATE_SCRIPTS = 4 }; /* interpreters of interpreters, as the kernel follows them */
+enum {
+    LOCATE_SCRIPTS = 4,      /* interpreters of interpreters, as the kernel follows them */
+    LOCATE_NAMES = 16 << 20, /* bytes of a program's first segment that are searched */
+};
 
 /* The directory above the one that holds this executable: PREFIX of PREFIX/bin/stook. */
 static bool locate_prefix(char *prefix, size_t size)
@@ -154,10 +157,27 @@ static bool locate_segment(int fd, const Elf64_Ehdr *header, unsigned i, Elf64_P
     return pread(fd, segment, sizeof(*segment), at) == (ssize_t)sizeof(*segment);
 }
 
+/* Whether the names that a program is linked by, which stand in its first segment, are those of a sanitizer that has a
+ * malloc of its own. */
+static bool locate_sanitizer(int fd, const Elf64_Phdr *segment)
+{
+    static const char *const names[] = {"__asan_init", "__hwasan_init", "__msan_init",
+                                        "__tsan_init", "__lsan_init",   "liblsan.so.0"};
+    size_t size = segment->p_filesz < LOCATE_NAMES ? segment->p_filesz : LOCATE_NAMES;
+    char *text = malloc(size);
+    ssize_t n = text ? pread(fd, text, size, (off_t)segment->p_offset) : 0;
+    bool found = false;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && n > 0; i++)
+        found |= memmem(text, (size_t)n, names[i], strlen(names[i]) + 1) != NULL;
+    free(text);
+    return found;
+}
+
 static enum locate_kind locate_kind_elf(int fd, const Elf64_Ehdr *header, const char **why)
 {
     char interpreter[256];
-    bool dynamic = false, own = false;
+    bool dynamic = false, own = false, loads = false;
 
     *why = "is of another machine or word size than the library";
     if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != LOCATE_MACHINE)
@@ -168,6 +188,10 @@ static enum locate_kind locate_kind_elf(int fd, const Elf64_Ehdr *header, const 
         if (!locate_segment(fd, header, i, &segment))
             return LOCATE_PRELOADS;
         own |= segment.p_type == PT_NOTE && locate_own_note(fd, &segment);
+        *why = "has a sanitizer, which needs its own malloc";
+        if (segment.p_type == PT_LOAD && !loads && locate_sanitizer(fd, &segment))
+            return LOCATE_BREAKS;
+        loads |= segment.p_type == PT_LOAD;
         if (segment.p_type != PT_INTERP)
             continue;
         dynamic = true;

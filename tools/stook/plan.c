@@ -185,7 +185,8 @@ static int plan_show(const struct plan_command *c)
         if (o->order != PLAN_ORDER_AUTO)
             return complain(STATUS_USAGE,
                             "2^%d pages of %u bytes hold no object of %zu bytes aligned to "
-                            "%zu with these columns, or are more than 1 MiB",
+                            "%zu with these columns, or are more than a slab's 1 MiB (2 MiB "
+                            "for objects beyond 256 KiB)",
                             o->order, 1u << o->page_shift, o->size, o->align);
         return complain(STATUS_USAGE, "no slab holds objects of %zu bytes aligned to %zu", o->size,
                         o->align);

@@ -265,7 +265,7 @@ static void run_warn(void)
 /* Behind what an outer stook run has noted. */
 static int run_tell(void)
 {
-    const char *outer = setting_text(SETTING_RUN);
+    const char *outer = getenv(SETTINGS_RUN);
     char *all;
     int status;
 
@@ -273,7 +273,7 @@ static int run_tell(void)
         return STATUS_OK;
     if (asprintf(&all, "%s%s%s", outer ? outer : "", outer ? "," : "", run_names) < 0)
         return complain(STATUS_RUN, "no memory");
-    status = run_setenv(setting_table[SETTING_RUN].name, all);
+    status = run_setenv(SETTINGS_RUN, all);
     free(all);
     return status;
 }

@@ -134,7 +134,7 @@ template <class T> class pool
     // Waits.  std::bad_alloc only where the thread may not sleep, in a reclaim callback, and if its group is at a limit.
     template <class... A> [[nodiscard]] T *make(A &&...args)
     {
-        void *object = (stook_pool_alloc)(pool_, STOOK_WAIT);
+        void *object = stook_pool_alloc(pool_, STOOK_WAIT, nullptr);
 
         if (!object)
             detail::fail();
@@ -149,7 +149,7 @@ template <class T> class pool
     // NULL where the cache has no memory and the reserve is empty.  Does not wait.
     template <class... A> [[nodiscard]] T *try_make(A &&...args)
     {
-        void *object = (stook_pool_alloc)(pool_, STOOK_NORECLAIM);
+        void *object = stook_pool_alloc(pool_, STOOK_NORECLAIM, nullptr);
 
         return object ? construct(object, std::forward<A>(args)...) : nullptr;
     }
@@ -165,7 +165,7 @@ template <class T> class pool
 
         deadline.tv_sec = whole.time_since_epoch().count();
         deadline.tv_nsec = rest.count();
-        void *object = stook_pool_alloc_until(pool_, STOOK_WAIT, &deadline);
+        void *object = stook_pool_alloc(pool_, STOOK_WAIT, &deadline);
         return object ? construct(object, std::forward<A>(args)...) : nullptr;
     }
 

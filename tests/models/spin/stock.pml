@@ -54,7 +54,7 @@ end:
     :: !pending                                                                                    \
     fi
 
-/* code: src/charge/group_table.c group_unlock | lock_try(&group_table.lock, LOCK_GROUPS) */
+/* code: src/charge/group_table.c group_unlock | lock_enter(&group_table.lock, LOCK_GROUPS, true) */
 inline unlock()
 {
     do

@@ -268,6 +268,7 @@ static int leaks_parse(int argc, char **argv, struct leaks_options *options)
         {"stop", OPTION_FLAG, &options->stop, .letter = 's'},
         {"wait", OPTION_SECONDS, &options->wait, 0, 86400000, .letter = 'w'},
         {"fail", OPTION_FLAG, .to = &options->fail},
+        {"wrappers", OPTION_TEXT, .to = &look_wrappers},
         LOOK_CORE_ROWS,
     };
     int status;
@@ -353,7 +354,7 @@ enum leaks_end leaks_at_end(const struct run_leaks *options, int pid, const stru
 }
 
 static const char leaks_help[] =
-    "usage: stook leaks [--stop] [--wait SECONDS] [--all] [--fail] [--json] {PID | --core FILE [--exe FILE]}\n"
+    "usage: stook leaks [--stop] [--wait SECONDS] [--all] [--fail] [--json] [--wrappers LIST] {PID | --core FILE [--exe FILE]}\n"
     "\n"
     "Lists the objects that are in use and that nothing points to, by cache and call site.  All memory of the process\n"
     "is searched for pointers, and the registers, where they can be seen.  The process is not stopped: it is searched\n"
@@ -364,6 +365,7 @@ static const char leaks_help[] =
     "  --wait SECONDS  this long between the first two searches, a quarter of it between others; default 1\n"
     "  --all        what can be reached, too\n"
     "  --fail       exit status 23 if something is lost, for tests\n"
+    "  --wrappers LIST  functions that only call malloc for others: their callers are named (stook help profile)\n"
     "  --json       as one JSON object; docs/look-inside.md has its keys\n" HELP_CORE "\n"
     "`stook run --leaks` searches a program when it ends.\n"
     "Call sites are known where the process counts them (STOOK_TAGS=1), whole stacks and times with STOOK_DEBUG=U.\n"

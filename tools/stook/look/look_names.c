@@ -18,6 +18,8 @@
 
 #define NAMES_SITE (UINT64_C(1) << 63)
 
+const char *look_wrappers = "";
+
 struct look_names {
     struct heap *heap;
     struct profile profile; /* its places are the addresses, in order once they are found */
@@ -142,10 +144,13 @@ static bool names_read_site(const struct look_names *names, uint64_t address, st
     return true;
 }
 
-const char *look_name(const struct look_names *names, uint64_t address, char *text, size_t size)
+/* As look_name(), of one of the functions that are inlined there. */
+static const char *names_frame(const struct look_names *names, uint64_t address, size_t inlined,
+                               char *text, size_t size)
 {
     const struct profile_site *site = look_name_place(names, address);
-    const struct profile_frame *frame = site && site->nr_frames > 0 ? &site->frames[0] : NULL;
+    const struct profile_frame *frame =
+        site && inlined < site->nr_frames ? &site->frames[inlined] : NULL;
     uint64_t at = address;
     struct heap_site own = {0};
 
@@ -164,15 +169,37 @@ const char *look_name(const struct look_names *names, uint64_t address, char *te
     return text;
 }
 
+const char *look_name(const struct look_names *names, uint64_t address, char *text, size_t size)
+{
+    return names_frame(names, address, 0, text, size);
+}
+
+/* The innermost frame that is no wrapper, and which of the functions inlined there; the first one if all are. */
+static unsigned names_caller(const struct look_names *names, const struct heap_site *site,
+                             size_t *inlined)
+{
+    for (unsigned i = 0; i < site->depth; i++) {
+        const struct profile_site *place = look_name_place(names, site->frames[i]);
+        *inlined = place ? profile_wraps(place, look_wrappers) : 0;
+        if (!place || place->nr_frames == 0 || *inlined < place->nr_frames)
+            return i;
+    }
+    *inlined = 0;
+    return 0;
+}
+
 const char *look_site_name(const struct look_names *names, const struct heap_site *site,
                            char text[LOOK_NAME])
 {
+    size_t inlined;
+    unsigned caller = names_caller(names, site, &inlined);
+
     text[0] = '\0';
     if (site->file[0])
         (void)snprintf(text, LOOK_NAME, "%.80s at %.120s:%lu", site->function, site->file,
                        site->line);
     else if (site->depth > 0)
-        (void)look_name(names, site->frames[0], text, LOOK_NAME);
+        (void)names_frame(names, site->frames[caller], inlined, text, LOOK_NAME);
     return text;
 }
 
@@ -203,11 +230,13 @@ void look_show_place(struct writer *w, const struct look_names *names,
 {
     const struct heap_site *site = &place->site;
     char text[LOOK_NAME];
+    size_t inlined;
 
     if (!place->known)
         return;
     writer_print(w, "  %s in %.220s\n", word, look_site_name(names, site, text));
-    for (unsigned i = site->file[0] ? 0 : 1; i < site->depth; i++)
+    for (unsigned i = site->file[0] ? 0 : names_caller(names, site, &inlined) + 1; i < site->depth;
+         i++)
         writer_print(w, "    %.220s\n", look_name(names, site->frames[i], text, 220));
 }
 

@@ -32,7 +32,9 @@ const struct profile_site *look_name_place(const struct look_names *names, uint6
 const char *look_name_function(const struct look_names *names, uint64_t address);
 /* "function at file:line", "function+0x12 [module]", "0x1234 [module+0x234]"; in `text`. */
 const char *look_name(const struct look_names *names, uint64_t address, char *text, size_t size);
-/* The place that a call names, or its innermost frame; "": neither is known. */
+/* Wrappers of malloc beside those that profile.h knows, as patterns between commas. */
+extern const char *look_wrappers;
+/* The place that a call names, or its innermost frame that is no wrapper of malloc; "": neither is known. */
 const char *look_site_name(const struct look_names *names, const struct heap_site *site,
                            char text[LOOK_NAME]);
 

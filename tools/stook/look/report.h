@@ -12,8 +12,8 @@
 
 /* The whole page. */
 void report_html(struct heap *heap, FILE *to);
-/* The picture of call sites, or a sentence that says why there is none. */
-void report_flame(struct heap *heap, FILE *to);
+/* The call sites, or a sentence that says why there are none.  Scripts of the page have this nonce. */
+void report_flame(struct heap *heap, const char *nonce, FILE *to);
 
 /* Text of any origin, escaped. */
 void report_text(FILE *to, const char *text);

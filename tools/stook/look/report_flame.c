@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report_flame.c - a flame graph of what call sites have in use: callers above, allocating code below.
+ * report_flame.c - what call sites have in use: the data of a flame graph, with the script that draws it, and a table.
  */
 #include "stook/look/report.h"
 
 #include "stook/command.h"
 #include "stook/look/look_show.h"
+#include "stook/look/look_sites.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    FLAME_WIDTH = 1060,
-    FLAME_ROW = 18,
     FLAME_DEPTH = 64,
     FLAME_NAME = 200,
+    FLAME_ROWS = 20, /* of the table */
+    FLAME_COLUMNS = 100,
 };
+
+/* ../../flame/flame.min.js */
+extern const char report_script[], report_script_end[];
 
 struct flame_node {
     char name[FLAME_NAME];
@@ -30,10 +34,11 @@ struct flame_tag {
 
 struct flame {
     struct heap *heap;
-    struct look_names *names;
+    struct look_sites sites;
+    struct look_names *names; /* theirs */
     struct flame_tag *tag;
     size_t tags, sampled;
-    unsigned depth;
+    const char *nonce;
     FILE *to;
 };
 
@@ -94,47 +99,137 @@ static void flame_add(struct flame *flame, struct flame_node *root, const struct
         if (tag->site.file[0])
             (void)snprintf(text + strlen(text), FLAME_NAME - strlen(text), ":%lu", tag->site.line);
         (void)flame_child(node, text, &tag->counts);
-        depth++;
     }
-    if (depth > flame->depth)
-        flame->depth = depth;
 }
 
-/* Warm colours by name, so that a function looks the same everywhere. */
-static unsigned flame_hue(const char *name)
-{
-    unsigned hash = 0;
+/* ---- as JSON inside of a page, for the script ------------------------------------------------- */
 
-    for (; *name && *name != '+' && *name != ' '; name++)
-        hash = hash * 31 + (unsigned char)*name;
-    return 12 + hash % 14; /* these have enough contrast with the page and with black */
+/* No text of a process ends the element that it stands in. */
+static void flame_text(FILE *to, const char *text)
+{
+    fputc('"', to);
+    while (*text) {
+        if (*text == '"' || *text == '\\' || *text == '<' || (unsigned char)*text < 0x20)
+            fprintf(to, "\\u%04x", (unsigned char)*text++);
+        else
+            text += output_character(to, text);
+    }
+    fputc('"', to);
 }
 
-static void flame_draw(struct flame *flame, const struct flame_node *node, double x, double width,
-                       unsigned level, uint64_t all)
+static void flame_write(FILE *to, const struct flame_node *node)
 {
-    double y = (double)level * FLAME_ROW, at = x;
-    size_t room = width > 14 ? (size_t)((width - 8) / 6.4) : 0;
-    if (width < 0.3)
-        return;
-    fputs("<g><title>", flame->to);
-    report_text(flame->to, node->name);
-    fprintf(flame->to,
-            ": %s in %lu objects, %.1f%%</title><rect x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" "
-            "height=\"%d\" rx=\"2\" fill=\"hsl(%u,70%%,50%%)\" stroke=\"var(--page)\"/>",
-            output_bytes((int64_t)node->bytes, false), node->objects,
-            all ? 100.0 * (double)node->bytes / (double)all : 0, x, y, width, FLAME_ROW - 1,
-            flame_hue(node->name));
-    if (room > 3) {
-        fprintf(flame->to, "<text x=\"%.2f\" y=\"%.0f\">", x + 4, y + FLAME_ROW - 6);
-        report_text(flame->to, look_fold(node->name, room));
-        fputs("</text>", flame->to);
-    }
-    fputs("</g>\n", flame->to);
+    fputs("{\"name\":", to);
+    flame_text(to, node->name);
+    fprintf(to, ",\"value\":%lu,\"objects\":%lu", node->bytes, node->objects);
+    if (node->child)
+        fputs(",\"children\":[", to);
     for (const struct flame_node *child = node->child; child; child = child->next) {
-        double part = node->bytes ? width * (double)child->bytes / (double)node->bytes : 0;
-        flame_draw(flame, child, at, part, level + 1, all);
-        at += part;
+        flame_write(to, child);
+        fputs(child->next ? "," : "]", to);
+    }
+    fputs("}", to);
+}
+
+static void flame_graph(const struct flame *flame, const struct flame_node *root)
+{
+    fputs(
+        "<p id=\"flame-find\" hidden><label>search <input id=\"flame-term\" type=\"search\"></label> "
+        "<button id=\"flame-all\" type=\"button\">show all</button> <output id=\"flame-said\" "
+        "class=\"soft\">a click on a frame zooms into it</output></p>\n<div id=\"flame\"></div>\n"
+        "<script id=\"flame-data\" type=\"application/json\">",
+        flame->to);
+    flame_write(flame->to, root);
+    fprintf(flame->to, "</script>\n<script nonce=\"%s\">\n", flame->nonce);
+    (void)fwrite(report_script, 1, (size_t)(report_script_end - report_script), flame->to);
+    fputs("</script>\n", flame->to);
+}
+
+/* ---- as a table ------------------------------------------------------------------------------- */
+
+static int flame_by_name(const void *left, const void *right)
+{
+    return strcmp(((const struct flame_node *)left)->name,
+                  ((const struct flame_node *)right)->name);
+}
+
+static int flame_by_bytes(const void *left, const void *right)
+{
+    uint64_t a = ((const struct flame_node *)left)->bytes,
+             b = ((const struct flame_node *)right)->bytes;
+
+    return a > b ? -1 : a < b;
+}
+
+/* Places of one name are one row, whatever their callers are. */
+static size_t flame_rows(const struct flame *flame, struct flame_node *row)
+{
+    char text[LOOK_NAME];
+    size_t rows = 0;
+
+    for (size_t i = 0; i < flame->tags; i++) {
+        row[i] = (struct flame_node){.bytes = flame->tag[i].counts.bytes,
+                                     .objects = flame->tag[i].counts.objects};
+        strncpy(row[i].name, look_site_name(flame->names, &flame->tag[i].site, text),
+                FLAME_NAME - 1);
+    }
+    qsort(row, flame->tags, sizeof(*row), flame_by_name);
+    for (size_t i = 0; i < flame->tags; i++) {
+        if (rows > 0 && strcmp(row[rows - 1].name, row[i].name) == 0) {
+            row[rows - 1].bytes += row[i].bytes;
+            row[rows - 1].objects += row[i].objects;
+        } else {
+            row[rows++] = row[i];
+        }
+    }
+    qsort(row, rows, sizeof(*row), flame_by_bytes);
+    return rows;
+}
+
+static void flame_table(const struct flame *flame)
+{
+    struct flame_node *row = target_need(calloc(flame->tags, sizeof(*row)));
+    size_t rows = flame_rows(flame, row);
+
+    fputs(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"call sites\"><table><thead><tr>"
+        "<th scope=\"col\">call site, wrappers of malloc left out</th><th scope=\"col\">in use</th>"
+        "<th scope=\"col\">objects</th></tr></thead>\n",
+        flame->to);
+    for (size_t i = 0; i < rows && i < FLAME_ROWS; i++) {
+        fputs("<tr><th scope=\"row\">", flame->to);
+        report_text(flame->to, look_fold(*row[i].name ? row[i].name : "?", FLAME_COLUMNS));
+        fprintf(flame->to, "</th><td>%s</td><td>%lu</td></tr>\n",
+                output_bytes((int64_t)row[i].bytes, false), row[i].objects);
+    }
+    fputs("</table></div>\n", flame->to);
+    free(row);
+}
+
+/* ---- stacks of the debug letter U, where nothing counts call sites ---------------------------- */
+
+static bool flame_live(uint64_t address, uint64_t bytes, const struct heap_slab *slab,
+                       uint32_t index, void *arg)
+{
+    struct flame *flame = arg;
+    struct heap_what what;
+
+    heap_describe(flame->heap, slab, index, address, &what);
+    if (what.who[0].known)
+        look_sites_count(&flame->sites, &what, 0)->bytes += bytes;
+    return true;
+}
+
+static void flame_take_tracks(struct flame *flame)
+{
+    for (size_t i = 0; i < flame->heap->caches; i++)
+        if (heap_has_tracks(flame->heap, &flame->heap->cache[i]))
+            (void)heap_each_live(flame->heap, &flame->heap->cache[i], flame_live, flame);
+    for (size_t i = 0; i < flame->sites.sites; i++) {
+        const struct look_site *site = flame->sites.site[i];
+        flame->tag = target_row(flame->tag, flame->tags, sizeof(*flame->tag));
+        flame->tag[flame->tags++] = (struct flame_tag){
+            .counts = {.objects = site->objects, .bytes = site->bytes}, .site = site->place.site};
     }
 }
 
@@ -148,37 +243,38 @@ static void flame_free(struct flame_node *node)
     }
 }
 
-void report_flame(struct heap *heap, FILE *to)
+void report_flame(struct heap *heap, const char *nonce, FILE *to)
 {
-    struct flame flame = {.heap = heap, .names = look_names_new(heap), .to = to};
+    struct flame flame = {.heap = heap, .nonce = nonce, .to = to};
     struct flame_node root = {.name = "all call sites"};
 
     fputs("<h2>Call sites</h2>\n", to);
+    look_sites_begin(&flame.sites, heap);
+    flame.names = flame.sites.names;
     (void)heap_each_tag(heap, flame_take, &flame);
+    if (flame.tags == 0)
+        flame_take_tracks(&flame);
     look_names_find(flame.names);
     for (size_t i = 0; i < flame.tags; i++)
         flame_add(&flame, &root, &flame.tag[i]);
     if (root.bytes == 0) {
         fputs(
             "<p class=\"soft\">The process has no samples of its call sites: it has allocated too little, "
-            "or takes none (STOOK_SAMPLE is not set); with STOOK_TAGS=1 it counts all.</p>\n",
+            "or takes none (STOOK_SAMPLE is not set); with STOOK_TAGS=1 it counts all, with STOOK_DEBUG=U it "
+            "has stacks.</p>\n",
             to);
     } else {
         fprintf(
             to,
-            "<p class=\"soft\">%s in use by %zu call sites%s; callers are above what they "
-            "call.</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"flame graph\">"
-            "<svg width=\"%d\" height=\"%u\" role=\"img\" "
-            "aria-label=\"call sites by bytes in use\">\n",
+            "<p class=\"soft\">%s in use by %zu call sites%s; callers are above what they call.</p>\n",
             output_bytes((int64_t)root.bytes, false), flame.tags,
             flame.sampled == 0            ? ""
             : flame.sampled == flame.tags ? ", estimated from samples"
-                                          : ", some of them estimated from samples",
-            FLAME_WIDTH, (flame.depth + 1) * FLAME_ROW);
-        flame_draw(&flame, &root, 0, FLAME_WIDTH, 0, root.bytes);
-        fputs("</svg></div>\n", to);
+                                          : ", some of them estimated from samples");
+        flame_graph(&flame, &root);
+        flame_table(&flame);
     }
     flame_free(&root);
     free(flame.tag);
-    look_names_free(flame.names);
+    look_sites_free(&flame.sites);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report_html.c - the page of stook report: one file of HTML and SVG, without scripts.
+ * report_html.c - the page of stook report: one file of HTML and SVG.  All but the flame graph is there without scripts.
  */
 #include "stook/look/report.h"
 
@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -58,6 +59,8 @@ static const char html_style[] =
     ".blocks{display:flex;flex-wrap:wrap;gap:8px 8px}.block{width:194px;font-size:11px;"
     "color:var(--soft)}\n"
     "pre{overflow:auto}.block svg{display:block;border:1px solid var(--line)}\n"
+    "#flame rect{stroke:var(--page)}#flame div{font-size:11px;padding:0 4px;overflow:hidden;"
+    "white-space:nowrap;text-overflow:ellipsis;color:#000}\n"
     "svg text{font-family:'DejaVu Sans',Verdana,Arial,sans-serif;font-size:11px;fill:#000}\n";
 
 void report_text(FILE *to, const char *text)
@@ -133,14 +136,17 @@ static void html_facts(const struct heap *heap, FILE *to)
     fputs("</dl>\n", to);
 }
 
-static void html_head(const struct heap *heap, FILE *to)
+/* The page fetches nothing, and runs no script but its own. */
+static void html_head(const struct heap *heap, const char *nonce, FILE *to)
 {
     const struct heap_bytes *bytes = &heap->total.bytes;
 
-    fputs(
+    fprintf(
+        to,
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-        "content=\"width=device-width,initial-scale=1\"><title>",
-        to);
+        "content=\"width=device-width,initial-scale=1\"><meta http-equiv=\"Content-Security-Policy\" "
+        "content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-%s'\"><title>",
+        nonce);
     report_text(to, heap->target->name);
     fprintf(to, " (%d): memory on Stook</title>\n<style>\n%s</style></head><body><main>\n<h1>",
             heap->target->pid, html_style);
@@ -314,10 +320,15 @@ static void html_blocks(struct heap *heap, FILE *to)
 
 void report_html(struct heap *heap, FILE *to)
 {
-    html_head(heap, to);
+    char nonce[33];
+    uint64_t random[2] = {0};
+
+    (void)getrandom(random, sizeof(random), 0);
+    snprintf(nonce, sizeof(nonce), "%016lx%016lx", random[0], random[1]);
+    html_head(heap, nonce, to);
     why_html(heap, to);
     html_caches(heap, to);
     html_blocks(heap, to);
-    report_flame(heap, to);
+    report_flame(heap, nonce, to);
     fputs("</main></body></html>\n", to);
 }

@@ -207,6 +207,7 @@ static void stat_once(struct writer *w, const struct stat_options *options, cons
     else
         writer_print(w, "\nThe other counters are off: STOOK_STATS=1 at the process's start, or "
                         "stook_cache_stat_enable(), switches them on.\n");
+    look_next(w, heap, "stat", options->cache ? " CACHE 1" : " 1");
 }
 
 /* ---- at intervals ----------------------------------------------------------------------------- */

@@ -139,6 +139,8 @@ static void walk_all(struct walk *walk)
     walk_cache(walk);
     if (walk->json)
         writer_print(&walk->w, "]}\n");
+    else
+        look_next(&walk->w, walk->heap, "whatis", " ADDRESS");
     free(walk->site);
     look_names_free(walk->names);
     (void)writer_finish(&walk->w);

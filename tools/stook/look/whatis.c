@@ -235,6 +235,8 @@ static void whatis_show(struct heap *heap, struct whatis *of, size_t n, bool jso
     }
     if (json)
         writer_print(&w, "]}\n");
+    else
+        look_next(&w, heap, "walk", " CACHE");
     (void)writer_finish(&w);
     look_names_free(names);
 }

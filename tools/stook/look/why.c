@@ -307,6 +307,7 @@ static int why_run(int argc, char **argv)
     const struct option_row rows[] = {
         {"json", OPTION_FLAG, &json, .letter = 'j'},
         {"objects", OPTION_FLAG, &objects, .letter = 'o'},
+        {"wrappers", OPTION_TEXT, .to = &look_wrappers},
         LOOK_CORE_ROWS,
     };
     const char *whom;
@@ -339,7 +340,7 @@ static int why_run(int argc, char **argv)
 }
 
 static const char why_help[] =
-    "usage: stook why [--json | --objects] {PID | [--core] FILE [--exe FILE]}\n"
+    "usage: stook why [--json | --objects] [--wrappers LIST] {PID | [--core] FILE [--exe FILE]}\n"
     "\n"
     "Says why a process is so large.  The first line is a verdict: the bytes that would come back, and the objects that\n"
     "keep them.  Then come the resident bytes, in lines that add up to the kernel's count, with memory that is not\n"
@@ -347,7 +348,8 @@ static const char why_help[] =
     "and the bytes that each action would bring back.  The process is not stopped, and runs nothing for it.\n"
     "\n"
     "  --json       as one JSON object; docs/look-inside.md has its keys\n"
-    "  --objects    the addresses of the objects in use in sparse slabs instead, one a line, for stook whatis\n" HELP_CORE
+    "  --objects    the addresses of the objects in use in sparse slabs instead, one a line, for stook whatis\n"
+    "  --wrappers LIST  functions that only call malloc for others: their callers are named (stook help profile)\n" HELP_CORE
     "\n"
     "A slab is sparse if at most a quarter of its objects are in use.  Call sites are known where the process counts them\n"
     "(STOOK_TAGS=1), has stacks and times (STOOK_DEBUG=U), or, as estimates, where it takes samples (STOOK_SAMPLE=512K).\n" HELP_END(

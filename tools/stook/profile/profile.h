@@ -111,6 +111,8 @@ struct profile_counts profile_stack_part(const struct profile_stack *stacks, siz
 
 /* What known wrappers of malloc, and those of a list of patterns, allocated becomes their callers'; before profile_merge(). */
 void profile_fold(struct profile *profile, const char *more);
+/* How many of a place's frames, from the innermost on, are such wrappers. */
+size_t profile_wraps(const struct profile_site *place, const char *more);
 /* Sites that a user would call the same become one. */
 void profile_merge(struct profile *profile);
 /* What `later` has grown since; sites that are only in `before` are added to it. */

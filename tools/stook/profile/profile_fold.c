@@ -43,13 +43,20 @@ static bool fold_frame(const struct profile_frame *frame, const char *more)
            (fold_lists(fold_known, frame->function) || fold_lists(more, frame->function));
 }
 
-/* Wrappers that were inlined into what is left; whether what is left is a wrapper, too. */
-static bool fold_place(struct profile_site *place, const char *more)
+size_t profile_wraps(const struct profile_site *place, const char *more)
 {
-    unsigned n = 0;
+    size_t n = 0;
 
     while (n < place->nr_frames && fold_frame(&place->frames[n], more))
         n++;
+    return n;
+}
+
+/* Wrappers that were inlined into what is left; whether what is left is a wrapper, too. */
+static bool fold_place(struct profile_site *place, const char *more)
+{
+    size_t n = profile_wraps(place, more);
+
     if (n > 0 && n == place->nr_frames)
         return true;
     place->nr_frames -= n;

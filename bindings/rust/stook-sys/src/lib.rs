@@ -75,6 +75,12 @@ pub struct stook_pool {
     _opaque: [u8; 0],
 }
 
+/// A time of the C library. Only pointers to it exist.
+#[repr(C)]
+pub struct timespec {
+    _opaque: [u8; 0],
+}
+
 /// A group, by its number; 0 is none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -115,7 +121,7 @@ pub struct stook_alloc_args {
     pub group: *const stook_group,
     pub fail: Option<unsafe extern "C" fn(*mut stook_cache, c_uint) -> *mut c_void>,
     pub node: c_int,
-    pub reserved: c_uint,
+    pub align: c_uint,
 }
 
 impl stook_alloc_args {
@@ -127,7 +133,7 @@ impl stook_alloc_args {
         group: core::ptr::null(),
         fail: None,
         node: 0,
-        reserved: 0,
+        align: 0,
     };
 }
 
@@ -188,7 +194,7 @@ pub struct stook_cache_head {
 
 pub const STOOK_VERSION: c_uint = 200;
 pub const STOOK_UNLIMITED: usize = usize::MAX;
-pub const STOOK_OBJECT_SIZE_MAX: usize = 256 << 10;
+pub const STOOK_OBJECT_SIZE_MAX: usize = (2 << 20) - (16 << 10);
 pub const STOOK_ALIGN_MAX: usize = 4096;
 pub const STOOK_NAME_MAX: usize = 63;
 pub const STOOK_SHEAF_CAPACITY_MAX: c_uint = 1022;
@@ -305,7 +311,11 @@ extern "C" {
     // stook/reserve.h
     pub fn stook_pool_create(cache: *mut stook_cache, min_objects: c_uint) -> *mut stook_pool;
     pub fn stook_pool_destroy(pool: *mut stook_pool) -> c_int;
-    pub fn stook_pool_alloc(pool: *mut stook_pool, flags: c_uint) -> *mut c_void;
+    pub fn stook_pool_alloc(
+        pool: *mut stook_pool,
+        flags: c_uint,
+        deadline: *const timespec,
+    ) -> *mut c_void;
     pub fn stook_pool_free(pool: *mut stook_pool, object: *mut c_void);
     pub fn stook_pool_resize(pool: *mut stook_pool, min_objects: c_uint) -> c_int;
     pub fn stook_pool_available(pool: *const stook_pool) -> c_uint;

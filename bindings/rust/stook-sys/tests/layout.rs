@@ -49,7 +49,7 @@ fn expected() -> Vec<(String, u64)> {
     .collect();
     layout!(lines, stook_cache_args: size align ctor dtor arg flags sheaf_capacity cached_bytes_max
         slab_bytes_max);
-    layout!(lines, stook_alloc_args: size site from group fail node reserved);
+    layout!(lines, stook_alloc_args: size site from group fail node align);
     layout!(lines, stook_group: id);
     layout!(lines, stook_cache_head: slots reserved rseq_offset);
     prefix!(lines, stook_group_stat: size usage own stocked peak limit soft_limit refused reclaims
@@ -181,7 +181,9 @@ fn c_type(rust: &str) -> String {
         "isize" => "ssize_t",
         "stook_reclaim_fn" | "stook_group_reclaim_fn" => rust,
         function if function.starts_with("unsafe extern") => "int (*)(void *, void *)",
-        structure if structure.starts_with("stook_") => return format!("struct {structure}"),
+        structure if structure == "timespec" || structure.starts_with("stook_") => {
+            return format!("struct {structure}")
+        }
         other => panic!("no C type for {other}"),
     }
     .to_string()
