@@ -59,7 +59,7 @@ TEST(what_may_be_shown)
         strcpy(text, texts[i].given);
         target_clean_text(text, sizeof(text));
         assert_true(strcmp(texts[i].given, texts[i].shown) == 0 ? strcmp(text, texts[i].given) == 0
-                                                               : strstr(text, "\\x") != NULL);
+                                                                : strstr(text, "\\x") != NULL);
         assert_string_equal(cell(text, 0), text);
         assert_string_equal(cell(texts[i].given, 0), texts[i].shown);
     }
@@ -79,7 +79,8 @@ TEST(columns)
 /* Two texts never become one. */
 TEST(escaped)
 {
-    char tab[16] = "a\tb", question[16] = "a?b", backslash[16] = "a\\x09b", path[16] = "c:\\d", full[6] = "abc\td";
+    char tab[16] = "a\tb", question[16] = "a?b", backslash[16] = "a\\x09b", path[16] = "c:\\d",
+         full[6] = "abc\td";
 
     target_clean_text(tab, sizeof(tab));
     target_clean_text(question, sizeof(question));
