@@ -10,6 +10,7 @@ may be reported.  The last line is "N passed, N failed".
 """
 import argparse
 import concurrent.futures
+import json
 import os
 import pathlib
 import re
@@ -230,9 +231,8 @@ def switches():
 
 def bufsizes():
     """Buffers up to the largest object of a cache; a larger one is refused with a message."""
-    header = (HERE.parent.parent / "include/stook/stook.h").read_text(encoding="utf-8")
-    value, shift = re.search(r"STOOK_OBJECT_SIZE_MAX \((\d+)u << (\d+)\)", header).groups()
-    limit = int(value) << int(shift)
+    info = subprocess.run([build / "bin/stook", "info", "--json"], capture_output=True, text=True, check=True)
+    limit = json.loads(info.stdout)["limits"]["object_size"]
     with tempfile.TemporaryDirectory() as folder:
         for size in (8192, 200000, 300000, 1 << 20, 8 << 20):
             if size + 4096 <= limit:  # HAProxy puts a header in front of some

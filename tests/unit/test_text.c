@@ -58,7 +58,9 @@ TEST(what_may_be_shown)
         char text[64];
         strcpy(text, texts[i].given);
         target_clean_text(text, sizeof(text));
-        assert_string_equal(text, texts[i].shown);
+        assert_true(strcmp(texts[i].given, texts[i].shown) == 0 ? strcmp(text, texts[i].given) == 0
+                                                                : strstr(text, "\\x") != NULL);
+        assert_string_equal(cell(text, 0), text);
         assert_string_equal(cell(texts[i].given, 0), texts[i].shown);
     }
 }
@@ -72,4 +74,22 @@ TEST(columns)
     assert_string_equal(cell("longer than that", 3), "longer than that");
     target_clean_text(full, sizeof(full));
     assert_string_equal(full, "a\xc3\xbc");
+}
+
+/* Two texts never become one. */
+TEST(escaped)
+{
+    char tab[16] = "a\tb", question[16] = "a?b", backslash[16] = "a\\x09b", path[16] = "c:\\d",
+         full[6] = "abc\td";
+
+    target_clean_text(tab, sizeof(tab));
+    target_clean_text(question, sizeof(question));
+    target_clean_text(backslash, sizeof(backslash));
+    target_clean_text(path, sizeof(path));
+    target_clean_text(full, sizeof(full));
+    assert_string_equal(tab, "a\\x09b");
+    assert_string_equal(question, "a?b");
+    assert_string_equal(backslash, "a\\x5cx09b");
+    assert_string_equal(path, "c:\\d");
+    assert_string_equal(full, "abc"); /* no half of it */
 }

@@ -250,13 +250,23 @@ bool target_words(struct target *target, uint64_t page, uint64_t *word, size_t n
 
 void target_clean_text(char *text, size_t size)
 {
-    size_t length = strnlen(text, size);
+    size_t length = strnlen(text, size), at = 0;
+    char *given = target_need(strndup(text, length));
 
-    if (length == size && size > 0)
-        text[--length] = '\0';
-    for (size_t i = 0, n; i < length; i += n ? n : 1)
-        if ((n = writer_shown(text + i)) == 0)
-            text[i] = '?';
+    for (size_t i = 0, n; i < length && at + 1 < size; i += n ? n : 1) {
+        bool escape = given[i] == '\\' && given[i + 1] == 'x';
+        n = escape ? 0 : writer_shown(given + i);
+        if (at + (n ? n : 4) >= size)
+            break;
+        if (n)
+            memcpy(text + at, given + i, n);
+        else
+            (void)snprintf(text + at, 5, "\\x%02x", (unsigned char)given[i]);
+        at += n ? n : 4;
+    }
+    if (size > 0)
+        text[at] = '\0';
+    free(given);
 }
 
 bool target_read_text(struct target *target, uint64_t address, char *to, size_t size)

@@ -142,7 +142,8 @@ void target_expect(struct target *target, uint64_t address, size_t n);
 /* Words of /proc/PID/pagemap, from that of the kernel's page of this number on. */
 bool target_words(struct target *target, uint64_t page, uint64_t *word, size_t n);
 #define TARGET_PRESENT (UINT64_C(3) << 62) /* in memory, or swapped out */
-/* Text up to its NUL or to size - 1 characters; what a screen may not show becomes '?', byte by byte. */
+/* Text up to its NUL or to size - 1 characters.  A byte that a screen may not show becomes "\x09" or its like, and so does
+ * the backslash of such a text: two names never become one. */
 bool target_read_text(struct target *target, uint64_t address, char *to, size_t size);
 /* In place; also of text that has no NUL in `size` bytes. */
 void target_clean_text(char *text, size_t size);

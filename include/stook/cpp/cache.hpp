@@ -288,7 +288,7 @@ template <class Self, class T> class cache_calls
 template <class T> constexpr void check_type() noexcept
 {
     static_assert(std::is_object_v<T> && !std::is_array_v<T>, "a cache holds objects");
-    static_assert(has_cache<T>, "a cache holds objects of up to 256 KiB, aligned to at most 4096");
+    static_assert(has_cache<T>, "STOOK_OBJECT_SIZE_MAX and STOOK_ALIGN_MAX limit a cache's types");
 }
 
 } // namespace detail
