@@ -41,7 +41,8 @@ if can_fake(POSSIBLE):
                      faked({POSSIBLE: f"0-{possible - 1}"}, served(program("start"), True)))
         figures_are_near(done.figures(), possible, f"{possible} possible CPUs")
         counts[possible] = done.figures().get("mappings")
-    check(len(set(counts.values())) == 1, f"mappings by the number of possible CPUs: {counts}")
+    # One more or less by chance: the library is aligned, and a gap beside it is a neighbour's part or none's.
+    check(max(counts.values()) - min(counts.values()) <= 1, f"mappings by the number of possible CPUs: {counts}")
     # The file says that there is one CPU, and the program runs on another.
     last = cpus()[-1]
     if last > 0:
