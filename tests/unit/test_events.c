@@ -374,6 +374,7 @@ TEST(cached)
     struct slab_counts c;
     unsigned most;
 
+    pin();
     make(256, 0);
     most = cache_capacity(cache);
     assert_int_equal(stook_alloc_bulk(cache, 0, most, objects), 0);
