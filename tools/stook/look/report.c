@@ -43,9 +43,9 @@ static int report_run(int argc, char **argv)
 static const char report_help[] =
     "usage: stook report --html FILE {PID | --core FILE [--exe FILE]}\n"
     "\n"
-    "Writes a page for a browser, which is one file without scripts.  It has the caches of a process by bytes, the use of\n"
-    "every page of its memory, and a flame graph of call sites if the process counts them (STOOK_TAGS=1) or takes\n"
-    "samples (STOOK_SAMPLE).  It has the command line, too.  The process is not stopped.\n"
+    "Writes one file for a browser, which fetches nothing: the caches of a process by bytes, and the use of every page of\n"
+    "its memory.  A flame graph shows call sites if the process counts them (STOOK_TAGS=1), keeps stacks (STOOK_DEBUG=U)\n"
+    "or takes samples (STOOK_SAMPLE).  The file has the command line, too.  The process is not stopped.\n"
     "\n"
     "  --html FILE  the page\n" HELP_CORE HELP_END("report --html redis.html redis-server");
 
