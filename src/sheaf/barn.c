@@ -214,12 +214,12 @@ void barn_scatters(struct stook_cache *cache, uint32_t sparse, unsigned slabs)
 static bool barn_add(struct stook_cache *cache, struct barn *barn, struct sheaf *full, bool last)
 {
     uint64_t bytes = barn_bytes(cache, full);
-    struct sheaf **at = &barn->full;
+    struct sheaf **at = last && barn->full ? &barn->last->next : &barn->full;
 
     if (!budget_take_barn(cache, barn, bytes))
         return false;
-    while (last && *at)
-        at = &(*at)->next;
+    if (last || !barn->full)
+        barn->last = full;
     barn_push(at, &barn->nr_full, full);
     barn->bytes += bytes;
     return true;
@@ -386,6 +386,7 @@ static void barn_cut_list(struct stook_cache *cache, struct barn *barn, struct s
         struct sheaf *sheaf = *list;
         if (kept < most && (sheaf->size > 0 ? sheaf->capacity <= cache_capacity(cache)
                                             : barn_keeps(cache, sheaf))) {
+            barn->last = sheaf; /* the list of full ones comes second */
             list = &sheaf->next;
             kept++;
             continue;

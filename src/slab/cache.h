@@ -79,6 +79,7 @@ struct barn {
     uint64_t granted; /* of the budgets, to this barn: never less than `bytes` (sheaf/budget.h) */
     /* Under the lock. */
     struct sheaf *full, *empty;
+    struct sheaf *last;                    /* of `full`, while that is not NULL */
     uint64_t get, get_fail, put, put_fail; /* full sheaves handed out, missed, taken in, refused */
     uint64_t bytes;                        /* of the objects in its full sheaves */
     uint32_t pressed; /* adaptive: misses after refusals with the limit as high as it goes */
