@@ -69,7 +69,10 @@ with open("a", "wb") as file:
 profile = load("a")
 with open(DOCUMENT, encoding="utf-8") as file:
     section = file.read().split("\n## The file\n")[1]
-promised = set(re.findall(r"^\| `([a-z_.\[\]]+)` \|", section, re.M))
+promised = set()
+for cell in re.findall(r"^\| (`[^|]+) \|", section, re.M):
+    first, *others = re.findall(r"`([a-z_.\[\]]+)`", cell)
+    promised |= {first, *(key if key[0] != "." else first.rsplit(".", 1)[0] + key for key in others)}
 written = set(paths(profile))
 assert promised == written, sorted(promised ^ written)
 
