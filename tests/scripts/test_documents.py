@@ -88,7 +88,8 @@ page, ranks = text("docs/locking.md"), text("src/base/lock_ranks.h")
 ranked = re.findall(r'^    X\(\w+, "([^"]+)", "([^"]+)", "([^"]+)"\)', ranks, re.M)
 expect(len(ranked) >= 8 and [(str(i), *lock[:2]) for i, lock in enumerate(ranked, 1)] ==
        re.findall(r"^\| (\d) \| `([^`]+)` \| ([^|]+) \|", page, re.M), f"docs/locking.md: its ranks are not {ranked}")
-words = re.findall(r"^\| `([^`/]+)` \| `(\w+/\w+\.[ch])` \|", page, re.M)
+waiting = re.findall(r"^\| `(\w+/\w+\.[ch])` \|([^|]*)\|([^|]*)\|$", page, re.M)  # file, word, functions
+words = [(match[1], where) for where, word, _ in waiting if (match := re.match(r" `([^`]+)`", word))]
 for name, where in [(lock, where) for lock, _, where in ranked] + words:
     expect(re.search(rf"\b{re.split(r'[.]|->', name)[-1]}\b", text("src/" + where)), f"no {name} in {where}")
 
@@ -106,7 +107,7 @@ for source in (ROOT / "src").rglob("*.[ch]"):
             waits.add((name, function[1]))
     expect(name in homes or not re.search(r"^\s*(static )?struct (lock|once)\s+\w+( LARGE_BSS)?;|_exchange\(&[\w.]+, true\)", code, re.M),
            f"docs/locking.md: no word of {name}")
-rows = set(re.findall(r"^\| `(\w+/\w+\.[ch])` \| `(\w+)\(\)` \|", page, re.M))
+rows = {(where, name) for where, _, functions in waiting for name in re.findall(r"`(\w+)\(\)`", functions)}
 expect(len(waits) >= 20 and waits == rows,
        f"docs/locking.md: these wait and have no row: {waits - rows}; these do not wait: {rows - waits}")
 
