@@ -73,8 +73,8 @@ for page in (ROOT / "man").glob("*.3"):
     expect(page.stem in calls or page.stem == "stook", f"{page.name}: there is no such call")
 
 version = ".".join(re.search(rf"#define STOOK_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH"))
-expect(f'#define STOOK_VERSION_STRING "{version}"' in header, f"stook.h: its string is not {version}")
-expect(f"project(stook VERSION {version} " in text("CMakeLists.txt"), f"CMakeLists.txt: not {version}")
+expect(f'#define STOOK_VERSION_STRING "{version}"' in header and f"project(stook VERSION {version} " in text("CMakeLists.txt"),
+       f"stook.h's string, or CMakeLists.txt: not {version}")
 
 limits = " ".join(text("man/stook.3").split())
 for name, words in (("CACHES_MAX", "{} caches at one time"), ("SLAB_OBJECTS_MAX", "{} objects in a slab"),

@@ -23,8 +23,7 @@ def table():
     memory, more = (re.search(rf"^- {word} stands for (.*)\.$", text, re.M)[1] for word in ("MEMORY", "RECLAIM"))
     for calls, system, depth in re.findall(r"^\| (`.*) \| (.*) \| (\d+) \|$", text, re.M):
         names = re.findall(r"`(\w+)`", calls)
-        system = system.replace("RECLAIM", more).replace("MEMORY", memory)
-        rows[names[0]] = (names, set(re.findall(r"[a-z_0-9]+", system)), int(depth))
+        rows[names[0]] = (names, set(re.findall(r"[a-z_0-9]+", system.replace("RECLAIM", more).replace("MEMORY", memory))), int(depth))
     return rows
 
 
