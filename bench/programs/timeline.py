@@ -20,12 +20,14 @@ def ladder(most):
     return [i * step for i in range(int(most / step) + 1)]
 
 
-def spread(ends):
-    """Names in the order of their lines' ends, LINE apart: (y, name)."""
-    placed, lowest = [], -LINE
-    for y, name in sorted(ends):
-        lowest = max(y, lowest + LINE)
-        placed.append((lowest, name))
+def spread(heights, bottom):
+    """Heights in ascending order, at least LINE apart and none below `bottom`."""
+    placed = []
+    for y in heights:
+        placed.append(max([y] + [above + LINE for above in placed[-1:]]))
+    for i in range(len(placed) - 1, -1, -1):
+        bottom = placed[i] = min(placed[i], bottom)
+        bottom -= LINE
     return placed
 
 
@@ -43,7 +45,8 @@ def panel(top, title, xs, unit, lines):
         style = ' class="l s"' if name == "stook" else f' class="l" style="stroke:{PALETTE[i % len(PALETTE)]}"'
         out.append(f'<polyline{style} points="{where}"><title>{html.escape(name)}</title></polyline>')
         ends.append((points[-1][1] + 4, name, PALETTE[i % len(PALETTE)], points[-1][0]))
-    for (y, name), (_, _, colour, x) in zip(spread([end[:2] for end in ends]), sorted(ends)):
+    ends.sort()
+    for y, (_, name, colour, x) in zip(spread([end[0] for end in ends], top + HIGH), ends):
         paint = "t" if name == "stook" else '" style="fill:' + colour
         out.append(picture.text(round(x + 8, 1), round(y, 1), name, paint))
     for k in range(0, len(xs), len(xs) // 8 + 1):
