@@ -155,7 +155,7 @@ STOOK_API int stook_cache_usage(struct stook_cache *cache, struct stook_cache_us
  *   STOOK_TAGS=1               tags for all caches from the start, those of malloc included
  *   STOOK_PROFILE=FILE         the profile, at the process's end; %p becomes the process number, %%
  *                              a percent sign; an existing file is replaced, a symbolic link is refused
- *   STOOK_PROFILE_SIGNAL=USR2  besides, FILE.1, FILE.2, … at each such signal
+ *   STOOK_PROFILE=USR2,FILE    besides, FILE.1, FILE.2, … at each such signal
  */
 
 /* The largest tag; objects that are allocated at further sites have none. */

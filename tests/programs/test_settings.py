@@ -19,7 +19,7 @@ LIBRARY = BUILD / "lib/libstook-malloc.so"
 PRELOAD = LIBRARY.exists() and not any(key.endswith("SAN_OPTIONS") for key in os.environ)
 CLEAN = {key: value for key, value in os.environ.items()
          if not re.match(r"STOOK_(?!SOURCE_DIR|BUILD_DIR|TEST_DIR)|MALLOC_|LD_PRELOAD", key)}
-KIND = {"flag", "number", "bytes", "choice", "signal", "CPUs", "text", "letters", "words"}
+KIND = {"number", "bytes", "choice", "signal", "CPUs", "text", "letters", "words", "file"}
 work = tempfile.TemporaryDirectory()
 
 
@@ -45,14 +45,14 @@ for row in rows.values():
     assert row["sentence"].endswith(".") and row["takes"], row
 assert rows["STOOK_RESERVE"]["value"] == 32 << 20 and rows["STOOK_RESERVE"]["unit"] == "bytes"
 assert rows["STOOK_LIMIT"]["value"] is None and rows["STOOK_LIMIT"]["least"] == 1
-assert rows["STOOK_TAGS"]["value"] == 0 and rows["STOOK_MODE"]["value"] == "rseq"
+assert rows["STOOK_TAGS"]["value"] == "0" and rows["STOOK_MODE"]["value"] == "rseq"
 assert rows["STOOK_HUGE_PAGES"]["words"] == "never full always"
 
 wrong = {"STOOK_LIMIT": "much", "STOOK_MODE": "lock", "STOOK_RESEVE": "1M"}
-rows, unknown, said = table(STOOK_RESERVE="3M", STOOK_VIEW="on", STOOK_TOPOLOGY="node:2 core:x",
+rows, unknown, said = table(STOOK_RESERVE="3M", STOOK_VIEW="1", STOOK_TOPOLOGY="node:2 core:x",
                             **wrong)
 assert (rows["STOOK_RESERVE"]["value"], rows["STOOK_RESERVE"]["source"]) == (3 << 20, "environment")
-assert rows["STOOK_RESERVE"]["written"] == "3M" and rows["STOOK_VIEW"]["value"] == 1
+assert rows["STOOK_RESERVE"]["written"] == "3M" and rows["STOOK_VIEW"]["value"] == "1"
 for name in ("STOOK_LIMIT", "STOOK_MODE"):
     assert rows[name]["source"] == "bad value ignored", rows[name]
     assert rows[name]["value"] == {"STOOK_MODE": "rseq"}.get(name) and "STOOK_TOPOLOGY=node:2 core:x is ignored" in said, said
