@@ -23,7 +23,7 @@
 #   make check-models     the per-CPU, slab, barn, group and rcu protocols, by model checkers (minutes)
 #   make check-fuzz       the kept inputs, then FUZZ_SECONDS of fuzzing each target (TARGETS="trace elf": these)
 #   make check-packages   the packages in clean folders and clean systems, musl's tests (root; half an hour)
-#   make check-abi        the libraries' interface against the last release's (BASE=commit: against that)
+#   make check-abi        the libraries' interface against packaging/abi.txt (BASE=commit: against that commit's list)
 #   make dist             the source tarball, its hashes and the list of its parts (SBOM) in build-dist/
 #   make check-kernel     the lab beside real Linux kernels in an emulated machine (half an hour)
 #   make coverage         lines and branches that the tests run, by layer
@@ -163,8 +163,10 @@ check-packages:
 	@scripts/check-packages.sh $(PACKAGES)
 
 check-abi:
-	@scripts/deps.sh build packages
-	@scripts/check-abi.sh $(BASE) || [ $$? = 77 ]
+	@scripts/deps.sh build check
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook_shared stook_malloc_shared stook_urcu_shared
+	@scripts/check-abi.py $(if $(BASE),--base $(BASE)) . build/lib
 
 dist:
 	@scripts/deps.sh dist
