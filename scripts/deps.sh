@@ -37,6 +37,7 @@ check       perl                    perl
 check       xz-utils                xz
 check       openssl                 openssl
 check       clang-16                clang-16
+check       meson                   meson
 check       clang-tidy-16           clang-tidy-16
 check       codespell               codespell
 check       nix-bin                 nix-instantiate
