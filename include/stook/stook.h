@@ -171,8 +171,7 @@ STOOK_C_BEGIN
  * The cache grows its sheaves and its barns' limits if barns miss sheaves that they refused before.  It
  * stays within its budget and the process's, and shrinks again when it is idle (docs/capacity.md).
  * All caches do so, except those with STOOK_CACHE_NOSHEAF, which excludes it, and those whose
- * sheaf_capacity is set: these adapt only if they have this flag.  With STOOK_ADAPTIVE=0 in the environment
- * only caches with this flag and malloc's do.  Ignored with raised privileges.
+ * sheaf_capacity is set: these adapt only if they have this flag.
  */
 #define STOOK_CACHE_ADAPTIVE 0x80u
 /*
@@ -204,9 +203,9 @@ STOOK_C_BEGIN
  * Hardening flags (docs/security.md).  STOOK_HARDEN in the environment sets them for all caches.
  *
  * ZERO_ON_FREE: a freed object is filled with zeros; a cache with a constructor, a destructor or TYPESAFE cannot
- * have it (EINVAL).  QUARANTINE: a freed object is reused only when STOOK_QUARANTINE more bytes (256K by default)
- * have been freed on that CPU.  A second free is reported at once.  A write after free is reported when the object leaves,
- * is handed out again, or its slab goes.
+ * have it (EINVAL).  QUARANTINE: a freed object is reused only when 256 KiB more have been freed
+ * on that CPU.  A second free is reported at once.  A write after free is reported when the object leaves, is
+ * handed out again, or its slab goes.
  * A cache with one of these two is closed to the fast path: tens of nanoseconds a call.
  *
  * GUARD_PAGES: a page without access follows each slab, while the process has mappings left for that; two system

@@ -49,8 +49,6 @@ enum {
 _Static_assert((CACHE_KNOWN & CACHE_OWN) == 0, "a flag has a bit of slab/cache.h's internal ones");
 
 static struct stook_cache *cache_of_caches;
-/* The process's default: every cache is adaptive. */
-static bool cache_adaptive;
 static unsigned cache_harden; /* STOOK_CACHE_*, by STOOK_HARDEN: of every cache, too */
 
 /* By STOOK_HARDEN's words; those of malloc alone are malloc's. */
@@ -144,7 +142,6 @@ void cache_boot(void)
     used = true;
     if (!memory)
         report_fatal("no memory for the first caches");
-    cache_adaptive = setting_number(SETTING_ADAPTIVE);
     cache_harden = cache_hardening(setting_number(SETTING_HARDEN));
     if (cache_harden & STOOK_CACHE_GUARD_PAGES)
         runs_start();
@@ -268,7 +265,7 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
         errno = E2BIG;
         return NULL;
     }
-    if (cache_adaptive && args->sheaf_capacity == 0 && /* which would be asked for in vain */
+    if (args->sheaf_capacity == 0 && /* which would be asked for in vain */
         !(flags & (STOOK_CACHE_NOSHEAF | CACHE_INTERNAL)))
         flags |= STOOK_CACHE_ADAPTIVE;
     index = cache_find_index();

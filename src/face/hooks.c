@@ -20,6 +20,7 @@
 #include "face/common.h"
 #include "face/traced.h"
 #include "guard/guard.h"
+#include "harden/canary.h"
 #include "harden/quarantine.h"
 #include "kmalloc/kmalloc.h"
 #include "observe/observe.h"
@@ -32,11 +33,11 @@ static FIRST_TEXT void hooks_before_caches(void)
 {
     debug_flags_start();
     if (!debug_report_start())
-        setting_refuse(SETTING_CORRUPTION_FILE, "the path is too long");
+        setting_refuse(SETTING_ON_CORRUPTION, "the path is too long");
     tools_report_start();
     pages_start();
     pages_track_start();
-    quarantine_start();
+    canary_start();
     fail_start();
     if (debug_flags_large_users())
         account_large_tags = true;

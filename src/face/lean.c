@@ -29,10 +29,9 @@
 /* One line for each setting of what is not here. */
 static FIRST_TEXT void lean_settings(void)
 {
-    static const uint8_t lacking[] = {
-        SETTING_DEBUG,       SETTING_ON_CORRUPTION, SETTING_CORRUPTION_FILE, SETTING_HARDEN,
-        SETTING_QUARANTINE,  SETTING_GUARD,         SETTING_SAMPLE,          SETTING_TRACE,
-        SETTING_TRACE_LIMIT, SETTING_PROFILE,       SETTING_PROFILE_SIGNAL,  SETTING_FAIL};
+    static const uint8_t lacking[] = {SETTING_DEBUG,   SETTING_ON_CORRUPTION, SETTING_HARDEN,
+                                      SETTING_GUARD,   SETTING_SAMPLE,        SETTING_TRACE,
+                                      SETTING_PROFILE, SETTING_FAIL};
 
     for (unsigned i = 0; i < sizeof(lacking); i++)
         if (setting_now[lacking[i]].source == SETTING_BY_ENVIRONMENT)

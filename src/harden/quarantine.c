@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * quarantine.c - one FIFO queue of freed objects for each CPU.  The oldest object leaves when the queue has more bytes
- * than STOOK_QUARANTINE, so an object is not allocated again before so many bytes were freed on that CPU.
+ * than QUARANTINE_BYTES, so an object is not allocated again before so many bytes were freed on that CPU.
  *
  * A queue is an array of addresses.  It is not linked through the objects, so a write to a freed object cannot damage
  * it.
@@ -33,9 +33,10 @@
 #include <string.h>
 
 enum {
-    QUARANTINE_ENTRIES = 8192, /* objects a queue: a power of two */
-    QUARANTINE_LEAVE = 16,     /* objects that leave while the lock is held once */
-    QUARANTINE_TRIES = 4,      /* queues that a free tries */
+    QUARANTINE_BYTES = 256 << 10, /* that a queue may hold */
+    QUARANTINE_ENTRIES = 8192,    /* objects a queue: a power of two */
+    QUARANTINE_LEAVE = 16,        /* objects that leave while the lock is held once */
+    QUARANTINE_TRIES = 4,         /* queues that a free tries */
 };
 
 struct quarantine {
@@ -46,18 +47,11 @@ struct quarantine {
 };
 
 static _Atomic(struct quarantine *) quarantine_of[TOPOLOGY_CPUS_MAX + QUARANTINE_TRIES] LARGE_BSS;
-static size_t quarantine_most; /* bytes that a queue may hold */
 
 /* No CPU has a queue from here on.  A child of a fork does not touch the pages behind. */
 static unsigned quarantine_end(void)
 {
     return topology.cpus + QUARANTINE_TRIES;
-}
-
-FIRST_TEXT void quarantine_start(void)
-{
-    quarantine_most = setting_number(SETTING_QUARANTINE);
-    canary_start();
 }
 
 /* ---- the state of an object ------------------------------------------------------------------ */
@@ -363,7 +357,7 @@ static unsigned quarantine_come(const struct stook_cache *cache, void **object, 
         context_leave();
         return 0;
     }
-    due = quarantine_due(queue, quarantine_most > bytes ? quarantine_most - bytes : 0, leaving);
+    due = quarantine_due(queue, bytes < QUARANTINE_BYTES ? QUARANTINE_BYTES - bytes : 0, leaving);
     if (due < QUARANTINE_LEAVE && queue->end - queue->first < QUARANTINE_ENTRIES) {
         queue->object[queue->end % QUARANTINE_ENTRIES] = *object;
         quarantine_count(queue, quarantine_has(queue) + bytes);

@@ -355,9 +355,18 @@ static int destroy_busy(void *arg)
     return stook_cache_destroy(arg) == -1 && errno == EBUSY ? 0 : 1;
 }
 
+static int free_to_gone(void *caches)
+{
+    struct stook_cache **kept_and_gone = caches;
+
+    stook_free(kept_and_gone[1], stook_alloc(kept_and_gone[0], 0));
+    return 0;
+}
+
 /* By a plug-in that stays loaded, say.  Debug caches report it (death). */
 TEST(destroy_twice)
 {
+    struct child child;
     struct stook_cache *kept = stook_cache_create("kept", 64, NULL),
                        *gone = stook_cache_create("gone", 64, NULL), *next;
 
@@ -367,6 +376,8 @@ TEST(destroy_twice)
     errno = 0;
     assert_int_equal(stook_cache_destroy(gone), -1);
     assert_int_equal(errno, EINVAL);
+    child_run(&child, free_to_gone, (struct stook_cache *[]){kept, gone});
+    assert_true(child_died_saying(&child, "gone"));
 #endif
     next = stook_cache_create("next", 64, NULL);
     assert_true(next && next != kept);

@@ -128,7 +128,7 @@ assert len(parse(many)["sites"]) == 3004
 assert table_of("--top", "3", "many")[-1].endswith("3001 others")
 
 # --- snapshots at signals, the end, and what grew -------------------------------------------------
-run(PROGRAM, "signals", "3", STOOK_PROFILE="s.%p.%%", STOOK_PROFILE_SIGNAL="SIGUSR2")
+run(PROGRAM, "signals", "3", STOOK_PROFILE="SIGUSR2,s.%p.%%")
 names = sorted(os.listdir("."), key=lambda name: (len(name), name))
 names = [name for name in names if name.startswith("s.")]
 assert re.fullmatch(r"s\.\d+\.%", names[0]) and names[1:] == [f"{names[0]}.{i}" for i in (1, 2, 3)]
@@ -149,8 +149,8 @@ run(PROGRAM, STOOK_PROFILE="never", STOOK_PID="1")
 assert not os.path.exists("never")
 said = run(PROGRAM, STOOK_PROFILE="/nowhere/at/all").stderr.decode()
 assert "stook: the profile cannot be written to /nowhere/at/all (No such file" in said, said
-said = run(PROGRAM, STOOK_PROFILE="x", STOOK_PROFILE_SIGNAL="9").stderr.decode()
-assert "STOOK_PROFILE_SIGNAL=9 is ignored: it takes a signal that can be handled" in said, said
+said = run(PROGRAM, STOOK_PROFILE="9,x").stderr.decode()
+assert "STOOK_PROFILE=9,x is ignored: it takes [WORD,]FILE; WORD: a signal that can be handled" in said, said
 
 # --- as collapsed stacks -------------------------------------------------------------------------
 stacks = dict(line.rsplit(" ", 1) for line in tool("--collapsed", "-", "a").decode().splitlines())
