@@ -98,6 +98,23 @@ _, whole = compare("-n", "1", "--", "sh", "-c", f"{work}/fixed; true", names=("c
 assert [note for note in whole["notes"] if re.match(f"copy: {work}/fixed is linked statically", note)], whole
 _, whole = compare("-n", "1", "--", f"{work}/own", names=("copy",))
 assert [note for note in whole["notes"] if "has a malloc of its own" in note], whole
+
+# A program that is linked with another malloc: the first row is what it has of itself, and glibc's row is the C library's all the same.
+# The malloc is the first in the loader's order, so that one behind the C library is none.
+GROWN = f"{SOURCE}/tests/programs/prog_grows.c"
+for name, flags in (("linked", [PLANTED["memory"]]), ("behind", ["-lc", PLANTED["memory"]])):
+    subprocess.run([os.environ["CC"], "-o", f"{work}/{name}", GROWN, "-fno-builtin", "-Wl,--no-as-needed", *flags], check=True)
+whole = json.loads(run("-n", "1", "--mallocs", "all", "--json", "-", "--", f"{work}/linked")[0])
+found = {one["name"]: one for one in whole["mallocs"]}
+assert whole["base"] == "libmemory.so" and found["glibc"]["against_base"]["peak_mib"]["ratio"] < 0.6, whole
+assert [note for note in whole["notes"] if f"{work}/linked is linked with libmemory.so" in note], whole
+found, whole = compare("-n", "1", "--", f"{work}/behind", names=("memory",))
+assert found["memory"]["against_base"]["peak_mib"]["ratio"] > 1.7 and not whole["notes"], whole
+# Debian's redis is linked with this one, which is also a row to preload: it stands there once.
+if subprocess.run([os.environ["CC"], "-o", f"{work}/jemalloc", GROWN, "-fno-builtin", "-Wl,--no-as-needed", "-ljemalloc"],
+                  stderr=subprocess.DEVNULL, check=False).returncode == 0:
+    whole = json.loads(run("-n", "1", "--json", "-", "--", f"{work}/jemalloc")[0])
+    assert [one["path"] for one in whole["mallocs"] if "jemalloc" in one["name"]] == [None] and whole["base"] == "jemalloc", whole
 _, whole = compare("-n", "1", "--", f"{work}/maps", names=("stook",))
 assert [note for note in whole["notes"] if "are from malloc" in note], whole
 shutil.copy("/bin/true", f"{work}/raised")
