@@ -143,6 +143,8 @@ static void show_sites(const struct why *why, struct writer *w)
     const struct look_sites *sites = &why->sites;
     char name[HEAP_NAME];
 
+    if (sites->sites == 0)
+        return;
     writer_print(w, "\nsparse slabs are kept by\n");
     for (size_t i = 0; i < sites->sites && i < SHOW_SITES; i++) {
         const struct look_site *site = sites->site[i];
@@ -160,7 +162,7 @@ static void show_sites(const struct why *why, struct writer *w)
             writer_cell(w, look_group(why->heap, why->heap->group[i].number, name), 0);
             writer_print(w, "\n");
         }
-    if (sites->sites > 0 && sites->site[0]->kind == WHY_UNKNOWN)
+    if (sites->site[0]->kind == WHY_UNKNOWN)
         writer_print(
             w,
             "No call site is known: start the process with STOOK_TAGS=1 for all of them, with "
