@@ -106,8 +106,13 @@ static void profile_maps_write_one(struct profile_maps *maps, const struct maps_
 /* A name may be relative: to where the program was when it opened the file, and mostly still is. */
 static const char *profile_maps_path(const char *path, char *text, size_t size)
 {
-    size_t length = strlen(path);
-    long n = path[0] == '/' ? 0 : raw_result(SYS_getcwd, text, size);
+    size_t length;
+    long n;
+
+    while (path[0] == '.' && path[1] == '/')
+        path += 2;
+    length = strlen(path);
+    n = path[0] == '/' ? 0 : raw_result(SYS_getcwd, text, size);
 
     if (n <= 0 || (size_t)n + length >= size) /* with its last byte, which is 0 */
         return path;
