@@ -16,6 +16,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 import typing
 
 import compare
@@ -218,6 +219,28 @@ def looked_at(given, those, failed):
     return notes, peak
 
 
+class Others:
+    """CPU time of processes that are not ours, and what a virtual machine's host took away."""
+
+    def __init__(self):
+        self.begin, self.used = time.monotonic(), self.so_far()
+
+    @staticmethod
+    def so_far():
+        try:
+            with open("/proc/stat", encoding="ascii") as file:
+                user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+        except (OSError, ValueError):
+            return float("nan")
+        return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK") - sum(os.times()[:4])
+
+    def notes(self):
+        """That they disturbed the times, if they had more than a tenth of the machine."""
+        used = (self.so_far() - self.used) / (time.monotonic() - self.begin)
+        return [f"other processes used {used:.1f} of {os.cpu_count()} CPUs meanwhile: differences in time may be theirs"] if (
+            used > os.cpu_count() / 10) else []
+
+
 def main():
     options = Options(*sys.argv[1:10])
     given = Given(options, sys.argv[10:])
@@ -237,8 +260,10 @@ def main():
     running = [malloc for malloc in those if malloc.name not in failed]
     rounds = int(options.rounds) or verdict.fewest_rounds((len(verdict.COMPARED) - (not options.percentile)) * max(1, len(running) - 1))
     print(f"stook: compare: {rounds} rounds of {', '.join(malloc.name for malloc in running)}", file=sys.stderr)
+    others = Others()
     results, more = measure.in_turns(running, rounds, given.run_once)
     failed |= more
+    notes += others.notes()
     if base in failed:
         fail(f"under {base}: {failed[base]}", 1)
     different, varies = verdict.differing(results, base)
