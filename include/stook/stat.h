@@ -126,7 +126,7 @@ STOOK_API int stook_cache_stat(struct stook_cache *cache, struct stook_stat *sta
 struct stook_cache_usage {
     size_t size;
     uint64_t in_use;     /* objects that the program has */
-    uint64_t cached;     /* free objects in sheaves, of CPUs and barns */
+    uint64_t cached;     /* free objects in sheaves, of CPUs and barns, and in a quarantine */
     uint64_t free;       /* free objects in slabs */
     uint64_t slabs;      /* with those that are kept empty */
     uint64_t bytes;      /* of the pages of these slabs */

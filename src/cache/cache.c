@@ -430,6 +430,7 @@ __attribute__((cold)) void cache_count(struct stook_cache *cache, struct cache_c
         counts->pages += of_node.pages;
         counts->peak_pages += of_node.peak_pages;
     }
+    counts->cached += atomic_load_explicit(&cache->held, memory_order_relaxed);
     /* Racy sums must not wrap. */
     if (free > counts->objects)
         free = counts->objects;

@@ -21,6 +21,7 @@
 #include "observe/observe.h"
 #include "sample/shadow.h"
 #include "sample/sites.h"
+#include "site/modules.h"
 #include "trace/trace.h"
 #include "watch/settings_show.h"
 
@@ -215,6 +216,7 @@ void observe_large_moved(void *object, void *moved, size_t size, const struct ob
 struct guard guard;
 struct sites sites;
 struct depot depot;
+struct modules modules;
 atomic_bool trace_active;
 __thread int64_t sample_left;
 _Atomic uint64_t shadow_use[STOOK_CACHES_MAX];
@@ -224,6 +226,10 @@ uint8_t tools_watch;
 struct debug_asks debug_ask(struct debug_asks asks)
 {
     return asks;
+}
+
+void modules_note(uint64_t address)
+{
 }
 
 void trace_asked(size_t size, size_t align)

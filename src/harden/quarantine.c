@@ -294,14 +294,14 @@ LOCK_UNCHECKED static struct quarantine *quarantine_enter(void)
     return NULL;
 }
 
-static size_t quarantine_size(const void *object)
+/* An object of the cache has come (1) or left (-1). */
+static void quarantine_count(struct quarantine *queue, struct stook_cache *cache, int objects)
 {
-    return slab_cache_of(object)->layout.stride;
-}
+    size_t bytes = atomic_load_explicit(&queue->bytes, memory_order_relaxed);
 
-static void quarantine_count(struct quarantine *queue, size_t bytes)
-{
-    atomic_store_explicit(&queue->bytes, bytes, memory_order_relaxed);
+    atomic_store_explicit(&queue->bytes, bytes + (size_t)objects * cache->layout.stride,
+                          memory_order_relaxed);
+    atomic_fetch_add_explicit(&cache->held, (uint32_t)objects, memory_order_relaxed);
 }
 
 static size_t quarantine_has(const struct quarantine *queue)
@@ -317,9 +317,10 @@ static unsigned quarantine_due(struct quarantine *queue, size_t most, void **lea
     while (n < QUARANTINE_LEAVE && queue->first != queue->end &&
            (quarantine_has(queue) > most || queue->end - queue->first >= QUARANTINE_ENTRIES)) {
         void *object = queue->object[queue->first++ % QUARANTINE_ENTRIES];
+        struct stook_cache *cache = slab_cache_of(object);
         /* Keeps the object's cache from being destroyed until quarantine_hold() has freed the object. */
-        atomic_fetch_add_explicit(&slab_cache_of(object)->pending, 1, memory_order_relaxed);
-        quarantine_count(queue, quarantine_has(queue) - quarantine_size(object));
+        atomic_fetch_add_explicit(&cache->pending, 1, memory_order_relaxed);
+        quarantine_count(queue, cache, -1);
         leaving[n++] = object;
     }
     return n;
@@ -345,7 +346,7 @@ static void quarantine_free(struct stook_cache *cache, void *object)
 
 /* Takes objects out that must leave, and returns how many.  If the queue then has room for *object, it is queued and
  * set to NULL. */
-static unsigned quarantine_come(const struct stook_cache *cache, void **object, void **leaving)
+static unsigned quarantine_come(struct stook_cache *cache, void **object, void **leaving)
 {
     size_t bytes = cache->layout.stride;
     struct quarantine *queue;
@@ -360,7 +361,7 @@ static unsigned quarantine_come(const struct stook_cache *cache, void **object, 
     due = quarantine_due(queue, bytes < QUARANTINE_BYTES ? QUARANTINE_BYTES - bytes : 0, leaving);
     if (due < QUARANTINE_LEAVE && queue->end - queue->first < QUARANTINE_ENTRIES) {
         queue->object[queue->end % QUARANTINE_ENTRIES] = *object;
-        quarantine_count(queue, quarantine_has(queue) + bytes);
+        quarantine_count(queue, cache, 1);
         queue->end++;
         *object = NULL;
     }
@@ -402,7 +403,7 @@ void quarantine_hold(struct stook_cache *cache, void **objects, size_t n)
 
 /* Takes objects of one cache out of a queue, QUARANTINE_LEAVE at most.  The others keep their order. */
 LOCK_UNCHECKED static unsigned quarantine_extract(struct quarantine *queue,
-                                                  const struct stook_cache *cache, void **leaving)
+                                                  struct stook_cache *cache, void **leaving)
 {
     uint32_t kept = queue->first;
     unsigned n = 0;
@@ -411,7 +412,7 @@ LOCK_UNCHECKED static unsigned quarantine_extract(struct quarantine *queue,
         void *object = queue->object[i % QUARANTINE_ENTRIES];
         if (n < QUARANTINE_LEAVE && slab_cache_of(object) == cache) {
             leaving[n++] = object;
-            quarantine_count(queue, quarantine_has(queue) - cache->layout.stride);
+            quarantine_count(queue, cache, -1);
         } else {
             queue->object[kept++ % QUARANTINE_ENTRIES] = object;
         }
@@ -456,8 +457,8 @@ SECOND_TEXT void quarantine_child(void)
             continue;
         lock_init(&queue->lock);
         for (uint32_t i = queue->first; i != queue->end; i++)
-            bytes += quarantine_size(queue->object[i % QUARANTINE_ENTRIES]);
-        quarantine_count(queue, bytes);
+            bytes += slab_cache_of(queue->object[i % QUARANTINE_ENTRIES])->layout.stride;
+        atomic_store_explicit(&queue->bytes, bytes, memory_order_relaxed);
     }
 }
 

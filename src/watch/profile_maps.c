@@ -10,6 +10,7 @@
 
 #include "base/raw.h"
 #include "debug/symbols.h"
+#include "site/modules.h"
 #include "site/tag.h"
 #include "text/maps.h"
 
@@ -26,6 +27,7 @@ enum {
     PROFILE_MAPS_HEADERS = 32, /* program headers that are looked at */
     PROFILE_MAPS_NOTES = 1024, /* bytes of notes */
     PROFILE_MAPS_ID = 64,      /* bytes of a build ID that are kept */
+    PROFILE_MAPS_PATH = 1024,
 };
 
 /* The build ID among notes: its bytes, or 0. */
@@ -78,12 +80,19 @@ static size_t profile_maps_id(int memory, uint64_t header, unsigned char *id)
     return n;
 }
 
-static void profile_maps_write_one(struct writer *writer, const struct maps_entry *map, int memory,
-                                   uint64_t header)
-{
-    unsigned char id[PROFILE_MAPS_ID];
-    size_t n = memory >= 0 ? profile_maps_id(memory, header, id) : 0;
+struct profile_maps {
+    struct writer *writer;
+    bool some;
+    bool there[MODULES_MOST]; /* modules that are mapped still */
+};
 
+static void profile_maps_write_one(struct profile_maps *maps, const struct maps_entry *map,
+                                   const unsigned char *id, size_t n)
+{
+    struct writer *writer = maps->writer;
+
+    writer_print(writer, maps->some ? ",\n  " : "\n  ");
+    maps->some = true;
     writer_print(writer, "{\"start\": %llu, \"end\": %llu, \"offset\": %llu, \"build_id\": \"",
                  (unsigned long long)map->start, (unsigned long long)map->end,
                  (unsigned long long)map->offset);
@@ -94,13 +103,48 @@ static void profile_maps_write_one(struct writer *writer, const struct maps_entr
     writer_print(writer, "}");
 }
 
+/* A name may be relative: to where the program was when it opened the file, and mostly still is. */
+static const char *profile_maps_path(const char *path, char *text, size_t size)
+{
+    size_t length;
+    long n;
+
+    while (path[0] == '.' && path[1] == '/')
+        path += 2;
+    length = strlen(path);
+    n = path[0] == '/' ? 0 : raw_result(SYS_getcwd, text, size);
+
+    if (n <= 0 || (size_t)n + length >= size) /* with its last byte, which is 0 */
+        return path;
+    text[n - 1] = '/';
+    memcpy(text + n, path, length + 1);
+    return text;
+}
+
+/* Files in which call sites lie, and that were closed. */
+static void profile_maps_write_closed(struct profile_maps *maps)
+{
+    uint32_t used = atomic_load_explicit(&modules.used, memory_order_relaxed);
+    char text[PROFILE_MAPS_PATH];
+
+    for (uint32_t i = 0; i < used && i < MODULES_MOST; i++) {
+        const struct module *module = &modules.module[i];
+        struct maps_entry map = {
+            .start = module->start, .end = module->end, .offset = module->offset};
+        map.path = profile_maps_path(module->path, text, sizeof(text));
+        if (!maps->there[i] && atomic_load_explicit(&module->ready, memory_order_acquire))
+            profile_maps_write_one(maps, &map, module->id, module->id_bytes);
+    }
+}
+
 void profile_maps_write(struct writer *writer)
 {
+    struct profile_maps maps = {.writer = writer};
     struct maps lines;
     int memory = raw_openat(AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
     uint64_t header = 0, header_of = 0; /* address of the last header, and the hash of its path */
     struct maps_entry map;
-    bool first = true;
+    unsigned char id[PROFILE_MAPS_ID];
 
     writer_print(writer, "[");
     maps_open(&lines);
@@ -109,14 +153,19 @@ void profile_maps_write(struct writer *writer)
             header = map.start;
             header_of = tag_hash(0, map.path);
         }
-        /* The kernel's own page at the end of the address space has no file. */
-        if (!map.code || map.path[0] == '\0' || map.end > (uint64_t)1 << 63)
+        for (unsigned i = 0; i < MODULES_MOST; i++)
+            maps.there[i] |= map.code && modules.module[i].start == map.start;
+        /* Not the kernel's own page at the end of the address space. */
+        if (!map.code || map.end > (uint64_t)1 << 63)
             continue;
-        writer_print(writer, first ? "\n  " : ",\n  ");
-        first = false;
-        profile_maps_write_one(writer, &map, memory,
-                               header_of == tag_hash(0, map.path) ? header : 0);
+        if (map.path[0] == '\0')
+            map.path = "[JIT]";
+        profile_maps_write_one(&maps, &map, id,
+                               memory >= 0 && header_of == tag_hash(0, map.path)
+                                   ? profile_maps_id(memory, header, id)
+                                   : 0);
     }
+    profile_maps_write_closed(&maps);
     writer_print(writer, "]");
     maps_close(&lines);
     if (memory >= 0)
