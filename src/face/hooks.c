@@ -22,6 +22,7 @@
 #include "guard/guard.h"
 #include "harden/quarantine.h"
 #include "kmalloc/kmalloc.h"
+#include "large/arena_span.h"
 #include "observe/observe.h"
 #include "sample/sample.h"
 #include "sample/shadow.h"
@@ -140,6 +141,7 @@ static FIRST_TEXT __attribute__((constructor(104), used)) void hooks_sample(void
 const struct hooks hooks = {
     .start = hooks_start,
     .due = common_due,
+    .span = arena_span_slab,
     .alloc = accounted_alloc,
     .alloc_more = observe_alloc,
     .free = accounted_free,

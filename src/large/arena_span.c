@@ -13,7 +13,10 @@
 #include <errno.h>
 #include <string.h>
 
-enum { ARENA_SPAN_MOVED = 256 }; /* blocks of a span that get pages from elsewhere at most */
+enum {
+    ARENA_SPAN_MOVED = 256,   /* blocks of a span that get pages from elsewhere at most */
+    ARENA_SPAN_TURNS = 20000, /* of a wait for a fork, 50 us each */
+};
 
 /* Which free blocks: any; those without huge pages; those that are mapped; or both. */
 enum arena_span_of { ARENA_SPAN_ANY, ARENA_SPAN_PLAIN = 1, ARENA_SPAN_MAPPED = 2 };
@@ -221,13 +224,68 @@ void arena_span_moved(void *from, void *to, size_t blocks)
     }
 }
 
-/* A block's first span is freed: from here on its header says what the block is. */
+/* A block's first span ends: from here on its header says what the block is. */
 static void arena_span_open(struct block *block)
 {
     if (block->state != BLOCK_UNUSED)
         return;
     block->state = BLOCK_SPAN;
     block->shown = BLOCK_PAGES;
+}
+
+/* Beside a fork it is waited for, which may in turn wait for what this thread holds: for a second at most. */
+static char *arena_span_wait(unsigned z, const struct arena_ask *ask)
+{
+    void *span;
+
+    for (unsigned turn = 0;; turn++) {
+        span = arena_span_alloc(z, ask->pages / BLOCK_PAGES, (size_t)ask->align * PAGE_SIZE,
+                                ask->nospin, NULL);
+        if (span || ask->nospin || !lock_forked() || turn == ARENA_SPAN_TURNS)
+            return span;
+        lock_pause(turn);
+    }
+}
+
+/* A span's blocks become such of runs, the first one with metadata.  Where the descriptor lies, or NULL and why. */
+static void *arena_span_cut(struct zone *zone, char *span, const struct arena_ask *ask, int *error)
+{
+    uint32_t first = pagemap_index(span), granule = 0;
+
+    *error = ENOMEM;
+    if (!lock_enter(&zone->lock, LOCK_ARENA, ask->nospin))
+        return NULL;
+    *error = zone_add_meta(zone, zone_block(first));
+    if (*error == 0)
+        granule = block_take_meta(zone_block(first), zone_granules(first),
+                                  (uint32_t)(ask->meta_bytes - 1) / ARENA_GRANULE + 1);
+    for (unsigned i = 0; granule > 0 && i < ask->pages / BLOCK_PAGES; i++) {
+        arena_span_open(zone_block(first + i));
+        zone_block(first + i)->state = BLOCK_RUNS;
+        zone_block(first + i)->kind = ZONE_SPARSE;
+    }
+    lock_drop(&zone->lock, LOCK_ARENA);
+    return granule > 0 ? arena_meta(span, granule) : NULL;
+}
+
+void *arena_span_slab(unsigned z, const struct arena_ask *ask, void **meta)
+{
+    char *span;
+    int error;
+
+    while ((span = arena_span_wait(z, ask)) != NULL) {
+        *meta = arena_span_cut(&zone_all.zone[z], span, ask, &error);
+        if (*meta)
+            return span;
+        if (error != EEXIST) {
+            arena_span_free(span, ask->pages / BLOCK_PAGES);
+            break;
+        }
+        /* Something else lies where its metadata would: the first block is lost. */
+        arena_span_free(span + BLOCK_SIZE, ask->pages / BLOCK_PAGES - 1);
+    }
+    errno = ENOMEM;
+    return NULL;
 }
 
 /* How a span comes back. */

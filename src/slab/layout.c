@@ -51,7 +51,7 @@ static unsigned layout_least(const struct layout_plan *plan, uint32_t stride)
 {
     unsigned order = 0;
 
-    while (order <= plan->order_max && layout_bytes(plan, order) < plan->object.lead + stride)
+    while (layout_bytes(plan, order) < plan->object.lead + stride)
         order++;
     return order;
 }
@@ -147,7 +147,7 @@ static bool layout_read(struct layout_plan *plan, const struct layout_request *r
         return false;
     stride = (request->size + request->gap + align - 1) & ~(align - 1);
     plan->order_max =
-        LAYOUT_ORDER_MAX - (request->size <= LAYOUT_COMMON_MAX) + PAGE_SHIFT - plan->page_shift;
+        LAYOUT_ORDER_BLOCK - (request->size <= LAYOUT_COMMON_MAX) + PAGE_SHIFT - plan->page_shift;
     plan->order_common = (unsigned)LAYOUT_ORDER_COMMON - (plan->wishes & LAYOUT_DENSE ? 1 : 0);
     plan->order_common = plan->order_common + PAGE_SHIFT > plan->page_shift
                              ? plan->order_common + PAGE_SHIFT - plan->page_shift
@@ -157,6 +157,8 @@ static bool layout_read(struct layout_plan *plan, const struct layout_request *r
     object->align = (uint32_t)align;
     /* Smaller ones would make more objects than a slab can count. */
     object->stride = stride < 8 ? 8 : (uint32_t)stride;
+    if (plan->order_max < layout_least(plan, object->stride)) /* no block holds it: one a slab */
+        plan->order_max = layout_least(plan, object->stride);
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
         uint32_t element = request->element[i];
         if (element % 2 != 0 || element > LAYOUT_ELEMENT_MAX)

@@ -23,9 +23,13 @@ __thread struct slab_counts slab_counts;
 
 static void slab_map(const struct slab *slab, unsigned order, uint32_t entry)
 {
+    /* A further block's granules are counted from its own metadata, before which the first one's lie. */
+    uint32_t block = entry ? (uint32_t)(BLOCK_META / ARENA_GRANULE) << 16 : 0;
+
     for (unsigned i = 0; i < 1u << order; i++)
         /* Release: the descriptor, for readers that find it by the map alone (watch/walk.c). */
-        __atomic_store_n(&pagemap.entry[slab->page + i], entry, __ATOMIC_RELEASE);
+        __atomic_store_n(&pagemap.entry[slab->page + i], entry - i / BLOCK_PAGES * block,
+                         __ATOMIC_RELEASE);
 }
 
 /*

@@ -12,8 +12,8 @@
 
 enum { OBJECTS = 9, BULK = 4 };
 
-static const size_t sizes[] = {(256 << 10) + 1, 300000, 1 << 20, (1 << 20) + 17,
-                               STOOK_OBJECT_SIZE_MAX};
+static const size_t sizes[] = {(256 << 10) + 1, 300000,        1 << 20, (1 << 20) + 17,
+                               2 << 20,         (2 << 20) + 1, 3 << 20, STOOK_OBJECT_SIZE_MAX};
 
 static void fill(char *object, size_t size, unsigned i)
 {
