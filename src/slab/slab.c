@@ -167,17 +167,12 @@ struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32
     return NULL;
 }
 
-size_t slab_pages_end(void)
-{
-    size_t middle = (pagemap.middle - pagemap.base) >> PAGE_SHIFT;
-
-    return middle + (atomic_load_explicit(&pagemap.low, memory_order_relaxed) >> PAGE_SHIFT);
-}
-
 /* The parts of the library's own objects and of the program's are in one piece. */
-__attribute__((cold)) size_t slab_search(const struct stook_cache *cache, size_t page, size_t end)
+__attribute__((cold)) size_t slab_search(const struct stook_cache *cache, size_t page)
 {
     size_t high = atomic_load_explicit(&pagemap.high, memory_order_relaxed) >> PAGE_SHIFT;
+    size_t low = atomic_load_explicit(&pagemap.low, memory_order_relaxed);
+    size_t end = (pagemap.middle - pagemap.base + low) >> PAGE_SHIFT;
 
     if (page < high)
         page = high;
@@ -185,7 +180,7 @@ __attribute__((cold)) size_t slab_search(const struct stook_cache *cache, size_t
     while (page < end &&
            pagemap_cache(__atomic_load_n(&pagemap.entry[page], __ATOMIC_ACQUIRE)) != cache->index)
         page++;
-    return page < end ? page : end;
+    return page < end ? page : SIZE_MAX;
 }
 
 struct stook_cache *slab_user_cache(const void *object)
