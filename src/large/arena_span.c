@@ -13,10 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum {
-    ARENA_SPAN_MOVED = 256,   /* blocks of a span that get pages from elsewhere at most */
-    ARENA_SPAN_TURNS = 20000, /* of a wait for a fork, 50 us each */
-};
+enum { ARENA_SPAN_MOVED = 256 }; /* blocks of a span that get pages from elsewhere at most */
 
 /* Which free blocks: any; those without huge pages; those that are mapped; or both. */
 enum arena_span_of { ARENA_SPAN_ANY, ARENA_SPAN_PLAIN = 1, ARENA_SPAN_MAPPED = 2 };
@@ -233,20 +230,6 @@ static void arena_span_open(struct block *block)
     block->shown = BLOCK_PAGES;
 }
 
-/* Beside a fork it is waited for, which may in turn wait for what this thread holds: for a second at most. */
-static char *arena_span_wait(unsigned z, const struct arena_ask *ask)
-{
-    void *span;
-
-    for (unsigned turn = 0;; turn++) {
-        span = arena_span_alloc(z, ask->pages / BLOCK_PAGES, (size_t)ask->align * PAGE_SIZE,
-                                ask->nospin, NULL);
-        if (span || ask->nospin || !lock_forked() || turn == ARENA_SPAN_TURNS)
-            return span;
-        lock_pause(turn);
-    }
-}
-
 /* A span's blocks become such of runs, the first one with metadata.  Where the descriptor lies, or NULL and why. */
 static void *arena_span_cut(struct zone *zone, char *span, const struct arena_ask *ask, int *error)
 {
@@ -270,19 +253,17 @@ static void *arena_span_cut(struct zone *zone, char *span, const struct arena_as
 
 void *arena_span_slab(unsigned z, const struct arena_ask *ask, void **meta)
 {
+    size_t blocks = ask->pages / BLOCK_PAGES, align = (size_t)ask->align * PAGE_SIZE;
+    int error = EEXIST;
     char *span;
-    int error;
 
-    while ((span = arena_span_wait(z, ask)) != NULL) {
+    while (error == EEXIST && (span = arena_span_alloc(z, blocks, align, ask->nospin, NULL))) {
         *meta = arena_span_cut(&zone_all.zone[z], span, ask, &error);
         if (*meta)
             return span;
-        if (error != EEXIST) {
-            arena_span_free(span, ask->pages / BLOCK_PAGES);
-            break;
-        }
         /* Something else lies where its metadata would: the first block is lost. */
-        arena_span_free(span + BLOCK_SIZE, ask->pages / BLOCK_PAGES - 1);
+        span += error == EEXIST ? BLOCK_SIZE : 0;
+        arena_span_free(span, blocks - (error == EEXIST));
     }
     errno = ENOMEM;
     return NULL;
