@@ -29,7 +29,7 @@ enum {
 /*
  * Pages of one block, with room for a descriptor in the block's metadata; both under one taking of the lock.
  * While a fork has the lock, of blocks that are set aside for that.  More pages than a block has are whole blocks for a
- * slab (hooks.span), whose descriptor is the first one's.
+ * slab (hooks.span): its descriptor lies in the first block's metadata.
  */
 struct arena_ask {
     unsigned pages, align; /* a power of two of pages */

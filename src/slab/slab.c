@@ -23,7 +23,7 @@ __thread struct slab_counts slab_counts;
 
 static void slab_map(const struct slab *slab, unsigned order, uint32_t entry)
 {
-    /* A further block's granules are counted from its own metadata, before which the first one's lie. */
+    /* Granules are counted from the metadata of the page's own block, and the descriptor lies in the first block's. */
     uint32_t block = entry ? (uint32_t)(BLOCK_META / ARENA_GRANULE) << 16 : 0;
 
     for (unsigned i = 0; i < 1u << order; i++)

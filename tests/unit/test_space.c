@@ -633,7 +633,7 @@ static int metadata_is_refused(void *arg)
 }
 #endif
 
-/* Slabs of several blocks: each block goes back like others, and comes back for a span, a run or such a slab. */
+/* Slabs of several blocks: each block goes back like others, and serves a span, a run or such a slab next. */
 static int big_slabs_go_back(void *arg)
 {
     enum { BIG = MANY / 4 };
