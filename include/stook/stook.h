@@ -131,14 +131,13 @@ STOOK_C_BEGIN
 /* ---- caches ---------------------------------------------------------------------------------- */
 
 /* Limits.  A request beyond one of them fails with the errno named at stook_cache_create(). */
-#define STOOK_CACHES_MAX 4096u /* caches alive at one time, the library's own included */
-#define STOOK_OBJECT_SIZE_MAX                                                                      \
-    ((2u << 20) - (16u << 10)) /* largest object of a cache: 2 MiB, less what debugging adds */
-#define STOOK_ALIGN_MAX 4096u  /* largest alignment of a cache's objects */
-#define STOOK_SLAB_OBJECTS_MAX 32767u  /* objects in one slab */
-#define STOOK_SHEAF_CAPACITY_MAX 1022u /* objects in one sheaf */
-#define STOOK_CAPACITY_DEFAULT 0u      /* a capacity that follows from the object's size */
-#define STOOK_NAME_MAX 63u             /* bytes of a cache's name that are kept */
+#define STOOK_CACHES_MAX 4096u           /* caches alive at one time, the library's own included */
+#define STOOK_OBJECT_SIZE_MAX (4u << 20) /* largest object of a cache */
+#define STOOK_ALIGN_MAX 4096u            /* largest alignment of a cache's objects */
+#define STOOK_SLAB_OBJECTS_MAX 32767u    /* objects in one slab */
+#define STOOK_SHEAF_CAPACITY_MAX 1022u   /* objects in one sheaf */
+#define STOOK_CAPACITY_DEFAULT 0u        /* a capacity that follows from the object's size */
+#define STOOK_NAME_MAX 63u               /* bytes of a cache's name that are kept */
 
 /* Flags of a cache (stook_cache_args.flags). */
 

@@ -23,6 +23,7 @@
 #include "harden/canary.h"
 #include "harden/quarantine.h"
 #include "kmalloc/kmalloc.h"
+#include "large/arena_span.h"
 #include "observe/observe.h"
 #include "sample/sample.h"
 #include "sample/shadow.h"
@@ -141,6 +142,7 @@ static FIRST_TEXT __attribute__((constructor(104), used)) void hooks_sample(void
 const struct hooks hooks = {
     .start = hooks_start,
     .due = common_due,
+    .span = arena_span_slab,
     .alloc = accounted_alloc,
     .alloc_more = observe_alloc,
     .free = accounted_free,

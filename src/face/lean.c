@@ -17,6 +17,7 @@
 #include "face/common.h"
 #include "guard/guard.h"
 #include "harden/quarantine.h"
+#include "large/arena_span.h"
 #include "large/large.h"
 #include "observe/observe.h"
 #include "sample/shadow.h"
@@ -74,6 +75,7 @@ static void lean_slab(struct stook_cache *cache, struct slab *slab, bool made)
 const struct hooks hooks = {
     .start = lean_start,
     .due = common_due,
+    .span = arena_span_slab,
     .alloc = accounted_alloc,
     .alloc_more = accounted_alloc_more,
     .free = accounted_free,

@@ -67,10 +67,11 @@ class Program:
 
 def inspect(where, places, freed, what):
     at = {name: int(address, 16) for name, address in places.items() if name != "ready"}
-    asked = [at["live"], at["live"] + 7, at["main"], at["slab"], at["large"] + 70000, at["span"] + 4000000, at["stack"]]
+    asked = [at["live"], at["live"] + 7, at["main"], at["slab"], at["large"] + 70000, at["span"] + 4000000, at["stack"],
+             at["buffer"], at["buffer"] + 2500000, at["spare"] + 2500000]
     said = [a for a in as_json("whatis", "--json", *where, *(hex(a) for a in asked))["addresses"]]
     assert [a["address"] for a in said] == asked
-    live, within, main, slab, large, span, stack = said
+    live, within, main, slab, large, span, stack, buffer, behind, spare = said
     for one, start in ((live, at["live"]), (within, at["live"])):
         assert one["cache"] == "widgets" and one["state"] == "live" and one["object"] == start and one["bytes"] == 200, (what, one)
     assert main["cache"] == slab["cache"] == "widgets", (what, main, slab)
@@ -78,6 +79,10 @@ def inspect(where, places, freed, what):
     assert (large["kind"], large["object"], large["bytes"]) == ("large", at["large"], 311296 if what.startswith(("debug", "hardened")) else 307200), (what, large)
     assert (span["kind"], span["object"]) == ("large", at["span"]) and span["bytes"] >= 5 << 20, (what, span)
     assert stack["kind"] == "elsewhere", (what, stack)
+    for one in (buffer, behind):
+        assert one["cache"] == "buffers" and one["state"] == "live" and one["object"] == at["buffer"] and one["bytes"] == 3 << 20, (what, one)
+    assert spare.get("state") != "live", (what, spare)  # its slab went back, unless the cache has debug flags
+    assert [o["object"] for o in as_json("walk", "--json", *where, "buffers")["objects"] if o["state"] == "live"] == [at["buffer"]], what
     walked = as_json("walk", "--json", "--all", *where, "widgets")["objects"]
     states = collections.Counter(o["state"] for o in walked)
     users = {o["object"] for o in walked if o["state"] == "live"}

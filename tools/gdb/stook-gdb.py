@@ -96,7 +96,7 @@ class Heap:
 
     def slab_at(self, address, entry):
         block = (address - self.base) >> BLOCK_SHIFT
-        return self.meta + block * self.block_meta + 32 * (entry >> 16)
+        return self.meta + block * self.block_meta + 32 * ((entry >> 16 ^ 0x8000) - 0x8000)
 
     def pages(self):
         """The first page of each run of pages with one descriptor, and its entry."""

@@ -207,13 +207,16 @@ static void holes_block(uint64_t address, const uint8_t page[HEAP_BLOCK_PAGES], 
         const struct heap_slab *slab = &heap->slab[walk->slab];
         struct holes_slab *is = &holes->slab[walk->slab];
         struct heap_cache *cache = heap_cache_at(heap, slab->cache);
+        uint64_t end = slab->page + (UINT64_C(1) << slab->order), before = is->there;
         for (uint64_t at = slab->page < first ? first : slab->page;
-             at < slab->page + (UINT64_C(1) << slab->order) && at < first + HEAP_BLOCK_PAGES; at++)
+             at < end && at < first + HEAP_BLOCK_PAGES; at++)
             is->there += there[at - first];
         sparse |= holes_is_sparse(slab, is);
         other |= is->live > 0 && (cache->internal || !holes_is_sparse(slab, is));
         if (split)
-            holes->cache[cache - heap->cache].split += (uint64_t)is->there * TARGET_PAGE;
+            holes->cache[cache - heap->cache].split += (is->there - before) * TARGET_PAGE;
+        if (end > first + HEAP_BLOCK_PAGES) /* it goes on in the next */
+            break;
     }
     if (sparse && !other)
         holes->meta += holes_meta(heap, first / HEAP_BLOCK_PAGES);
