@@ -13,59 +13,47 @@
 
 struct modules modules LARGE_BSS;
 
-enum {
-    MODULES_HEADERS = 4096, /* of a file, which are read within this: a page */
-    MODULES_BUILD_ID = 3,
-};
+enum { MODULES_BUILD_ID = 3 };
 
-/* Program headers of a file that is mapped from `start` on, and how many; NULL: it does not begin with them. */
-static const char *modules_parts(const char *start, uint64_t size, unsigned *n)
+/* Program headers of a file, and how many; NULL: its first page does not have them. */
+static const char *modules_parts(const char *page, unsigned *n)
 {
     ElfW(Ehdr) header;
 
-    if (size < MODULES_HEADERS)
-        return NULL;
-    memcpy(&header, start, sizeof(header));
-    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff > MODULES_HEADERS / 2 ||
+    memcpy(&header, page, sizeof(header));
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff > MODULES_PAGE / 2 ||
         header.e_phentsize != sizeof(ElfW(Phdr)) ||
-        header.e_phnum > MODULES_HEADERS / 2 / sizeof(ElfW(Phdr)))
+        header.e_phnum > MODULES_PAGE / 2 / sizeof(ElfW(Phdr)))
         return NULL;
     *n = header.e_phnum;
-    return start + header.e_phoff;
+    return page + header.e_phoff;
 }
 
-/* Notes begin at multiples of 4. */
-static const unsigned char *modules_find_id(const char *at, uint64_t size, uint32_t *bytes)
+const unsigned char *modules_build_id(const char *page, uint32_t *bytes)
 {
+    unsigned n = 0;
+    const char *parts = modules_parts(page, &n);
+    ElfW(Phdr) part;
     ElfW(Nhdr) note;
 
-    for (; size >= sizeof(note) + 4; at += 4, size -= 4) {
-        memcpy(&note, at, sizeof(note));
-        if (note.n_type != MODULES_BUILD_ID || note.n_namesz != 4 || note.n_descsz < 8 ||
-            note.n_descsz > size - sizeof(note) - 4 || memcmp(at + sizeof(note), "GNU", 4) != 0)
+    for (unsigned i = 0; i < n; i++) {
+        memcpy(&part, parts + i * sizeof(part), sizeof(part));
+        if (part.p_type != PT_NOTE || part.p_offset > MODULES_PAGE ||
+            part.p_filesz > MODULES_PAGE - part.p_offset)
             continue;
-        *bytes = note.n_descsz;
-        return (const unsigned char *)at + sizeof(note) + 4;
+        const char *at = page + part.p_offset;
+        /* Notes begin at multiples of 4. */
+        for (uint64_t size = part.p_filesz; size >= sizeof(note) + 4; at += 4, size -= 4) {
+            memcpy(&note, at, sizeof(note));
+            if (note.n_type != MODULES_BUILD_ID || note.n_namesz != 4 || note.n_descsz < 8 ||
+                note.n_descsz > MODULES_ID || note.n_descsz > size - sizeof(note) - 4 ||
+                memcmp(at + sizeof(note), "GNU", 4) != 0)
+                continue;
+            *bytes = note.n_descsz;
+            return (const unsigned char *)at + sizeof(note) + 4;
+        }
     }
     return NULL;
-}
-
-const unsigned char *modules_build_id(const char *start, uint64_t size, uint64_t bias,
-                                      uint32_t *bytes)
-{
-    const unsigned char *id = NULL;
-    unsigned n = 0;
-    const char *parts = modules_parts(start, size, &n);
-    ElfW(Phdr) part;
-
-    for (unsigned i = 0; i < n && !id; i++) {
-        memcpy(&part, parts + i * sizeof(part), sizeof(part));
-        uint64_t at = bias + part.p_vaddr - (uintptr_t)start;
-        if (part.p_type == PT_NOTE && part.p_memsz < MODULES_HEADERS && at < size &&
-            part.p_memsz <= size - at)
-            id = modules_find_id(start + at, part.p_memsz, bytes);
-    }
-    return id;
 }
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
@@ -74,7 +62,6 @@ static bool modules_fill(struct module *module, const struct dl_find_object *fou
                          uint64_t address)
 {
     const char *start = found->dlfo_map_start, *name = found->dlfo_link_map->l_name, *parts;
-    uint64_t size = (uintptr_t)found->dlfo_map_end - (uintptr_t)start;
     const unsigned char *id;
     unsigned n = 0;
     ElfW(Phdr) part;
@@ -82,21 +69,19 @@ static bool modules_fill(struct module *module, const struct dl_find_object *fou
     if (!strchr(name, '/') || strlen(name) >= sizeof(module->path))
         return false;
     memcpy(module->path, name, strlen(name));
-    parts = modules_parts(start, size, &n);
+    parts = modules_parts(start, &n);
     for (unsigned i = 0; i < n; i++) {
         memcpy(&part, parts + i * sizeof(part), sizeof(part));
-        uint64_t at = found->dlfo_link_map->l_addr + part.p_vaddr, off = at % MODULES_HEADERS;
+        uint64_t at = found->dlfo_link_map->l_addr + part.p_vaddr, off = at % MODULES_PAGE;
         if (part.p_type != PT_LOAD || !(part.p_flags & PF_X) || address - at >= part.p_memsz)
             continue;
         module->start = at - off;
-        module->end = (at + part.p_memsz + MODULES_HEADERS - 1) & -(uint64_t)MODULES_HEADERS;
+        module->end = (at + part.p_memsz + MODULES_PAGE - 1) & -(uint64_t)MODULES_PAGE;
         module->offset = part.p_offset - off;
     }
-    id = modules_build_id(start, size, found->dlfo_link_map->l_addr, &module->id_bytes);
-    if (id && module->id_bytes <= sizeof(module->id))
+    id = modules_build_id(start, &module->id_bytes);
+    if (id)
         memcpy(module->id, id, module->id_bytes);
-    else
-        module->id_bytes = 0;
     return module->end != 0;
 }
 

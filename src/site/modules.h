@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { MODULES_MOST = 128, MODULES_ID = 32, MODULES_PATH = 188 };
+enum { MODULES_MOST = 128, MODULES_ID = 64, MODULES_PATH = 188, MODULES_PAGE = 4096 };
 
 struct module {
     uint64_t start, end, offset; /* of its code, as a mapping has it */
@@ -28,9 +28,8 @@ struct modules {
 };
 extern struct modules modules __attribute__((visibility("hidden")));
 
-/* The build ID of a file that is mapped from `start` on, `bias` above the addresses that it was linked for; NULL: none was found. */
-const unsigned char *modules_build_id(const char *start, uint64_t size, uint64_t bias,
-                                      uint32_t *bytes);
+/* The build ID of a file by its first page, MODULES_ID bytes at most; NULL: it has none there. */
+const unsigned char *modules_build_id(const char *page, uint32_t *bytes);
 
 /* The address of a call site, when it is met first.  Any context, no system call. */
 void modules_note(uint64_t address);

@@ -121,8 +121,10 @@ static void unwind_put(uint64_t key, uint64_t rule)
 static uint64_t unwind_file_id(const struct unwind_file *file)
 {
     uint32_t bytes;
-    const unsigned char *id = modules_build_id((const char *)(uintptr_t)file->start, // NOLINT
-                                               file->end - file->start, file->bias, &bytes);
+    const unsigned char *id = file->end - file->start < MODULES_PAGE
+                                  ? NULL
+                                  : modules_build_id((const char *)(uintptr_t)file->start, // NOLINT
+                                                     &bytes);
     uint64_t first, last;
 
     if (!id)

@@ -14,71 +14,14 @@
 #include "site/tag.h"
 #include "text/maps.h"
 
-#include <elf.h>
 #include <fcntl.h>
-#include <link.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    PROFILE_MAPS_HEADERS = 32, /* program headers that are looked at */
-    PROFILE_MAPS_NOTES = 1024, /* bytes of notes */
-    PROFILE_MAPS_ID = 64,      /* bytes of a build ID that are kept */
-    PROFILE_MAPS_PATH = 1024,
-};
-
-/* The build ID among notes: its bytes, or 0. */
-static size_t profile_maps_find_id(const unsigned char *notes, size_t size, unsigned char *id)
-{
-    ElfW(Nhdr) note;
-
-    for (size_t at = 0; at + sizeof(note) <= size;) {
-        size_t name, data;
-        memcpy(&note, notes + at, sizeof(note));
-        name = at + sizeof(note);
-        data = name + (((size_t)note.n_namesz + 3) & ~(size_t)3);
-        if (data > size || note.n_descsz > size - data)
-            return 0;
-        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-            memcmp(notes + name, "GNU", 4) == 0 && note.n_descsz <= PROFILE_MAPS_ID) {
-            memcpy(id, notes + data, note.n_descsz);
-            return note.n_descsz;
-        }
-        at = data + (((size_t)note.n_descsz + 3) & ~(size_t)3);
-    }
-    return 0;
-}
-
-/* The build ID of the file whose header is mapped at `header`: its bytes, or 0. */
-static size_t profile_maps_id(int memory, uint64_t header, unsigned char *id)
-{
-    ElfW(Ehdr) ehdr;
-    ElfW(Phdr) phdr;
-    unsigned char notes[PROFILE_MAPS_NOTES];
-    uint64_t base = 0;
-    size_t n = 0;
-
-    if (header == 0 || !symbols_read(memory, header, &ehdr, sizeof(ehdr)) ||
-        memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0 || ehdr.e_phentsize != sizeof(phdr))
-        return 0;
-    for (unsigned i = 0; i < ehdr.e_phnum && i < PROFILE_MAPS_HEADERS && n == 0; i++) {
-        if (!symbols_read(memory, header + ehdr.e_phoff + i * sizeof(phdr), &phdr, sizeof(phdr)))
-            return 0;
-        if (phdr.p_type == PT_LOAD && phdr.p_offset == 0)
-            base = header - phdr.p_vaddr;
-        if (phdr.p_type != PT_NOTE)
-            continue;
-        size_t size = phdr.p_memsz < sizeof(notes) ? phdr.p_memsz : sizeof(notes);
-        /* Program headers come in order of address: the notes lie behind the first segment. */
-        uint64_t at = base != 0 ? base + phdr.p_vaddr : header + phdr.p_offset;
-        if (symbols_read(memory, at, notes, size))
-            n = profile_maps_find_id(notes, size, id);
-    }
-    return n;
-}
+enum { PROFILE_MAPS_PATH = 1024 };
 
 struct profile_maps {
     struct writer *writer;
@@ -144,7 +87,9 @@ void profile_maps_write(struct writer *writer)
     int memory = raw_openat(AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
     uint64_t header = 0, header_of = 0; /* address of the last header, and the hash of its path */
     struct maps_entry map;
-    unsigned char id[PROFILE_MAPS_ID];
+    const unsigned char *id;
+    uint32_t n;
+    char page[MODULES_PAGE];
 
     writer_print(writer, "[");
     maps_open(&lines);
@@ -160,10 +105,10 @@ void profile_maps_write(struct writer *writer)
             continue;
         if (map.path[0] == '\0')
             map.path = "[JIT]";
-        profile_maps_write_one(&maps, &map, id,
-                               memory >= 0 && header_of == tag_hash(0, map.path)
-                                   ? profile_maps_id(memory, header, id)
-                                   : 0);
+        id = NULL;
+        if (header_of == tag_hash(0, map.path) && symbols_read(memory, header, page, sizeof(page)))
+            id = modules_build_id(page, &n);
+        profile_maps_write_one(&maps, &map, id, id ? n : 0);
     }
     profile_maps_write_closed(&maps);
     writer_print(writer, "]");
