@@ -56,10 +56,8 @@ unsigned long debug_reports(void)
 
 bool debug_goes_on(const struct stook_cache *cache)
 {
-    size_t asked = setting_number(SETTING_ON_CORRUPTION); /* flags, abort, continue */
-
-    if (asked != 0)
-        return asked == 2;
+    if (setting_number(SETTING_ON_CORRUPTION) != 0) /* flags, abort, continue */
+        return setting_number(SETTING_ON_CORRUPTION) == 2;
     return cache ? (cache->flags & DEBUG_FLAGS) != 0
                  : debug_flags_everywhere() || debug_flags_large;
 }

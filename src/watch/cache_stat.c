@@ -19,7 +19,7 @@
 
 int stook_cache_stat_enable(struct stook_cache *cache, int on)
 {
-    bool alive, done;
+    bool done;
 
     if (on != STOOK_STATS_OFF && on != STOOK_STATS_ALL && on != STOOK_STATS_SLOW) {
         errno = EINVAL;
@@ -27,13 +27,12 @@ int stook_cache_stat_enable(struct stook_cache *cache, int on)
     }
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
-    alive = cache->alive;
-    done = alive && stat_switch(cache, on);
+    done = cache->alive && stat_switch(cache, on);
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
     if (done)
         return 0;
-    errno = alive ? ENOMEM : EINVAL;
+    errno = cache->alive ? ENOMEM : EINVAL;
     return -1;
 }
 
