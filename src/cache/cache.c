@@ -315,15 +315,16 @@ __attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, s
         errno = EINVAL;
         return NULL;
     }
-    if (((args.flags & STOOK_CACHE_TYPESAFE) && !hooks_rcu()) ||
-        ((args.flags & STOOK_CACHE_ACCOUNT) && !hooks.alloc) ||             /* the core alone */
-        ((args.flags & (CACHE_DEBUG | CACHE_HARDENED)) && !hooks.report)) { /* … or lean */
-        errno = ENOTSUP;
-        return NULL;
-    }
     if (object_size > STOOK_OBJECT_SIZE_MAX || args.align > STOOK_ALIGN_MAX ||
         args.sheaf_capacity > STOOK_SHEAF_CAPACITY_MAX) {
         errno = E2BIG;
+        return NULL;
+    }
+    if (((args.flags & STOOK_CACHE_TYPESAFE) && !hooks_rcu()) ||
+        (((args.flags & STOOK_CACHE_ACCOUNT) || object_size > BLOCK_SIZE) &&
+         !hooks.alloc) ||                                                   /* the core alone */
+        ((args.flags & (CACHE_DEBUG | CACHE_HARDENED)) && !hooks.report)) { /* … or lean */
+        errno = ENOTSUP;
         return NULL;
     }
     if ((args.flags & STOOK_CACHE_HWALIGN) && args.align < 64)
