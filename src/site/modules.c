@@ -21,9 +21,9 @@ static const char *modules_parts(const char *page, unsigned *n)
     ElfW(Ehdr) header;
 
     memcpy(&header, page, sizeof(header));
-    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff > MODULES_PAGE / 2 ||
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff > MODULES_HEAD / 2 ||
         header.e_phentsize != sizeof(ElfW(Phdr)) ||
-        header.e_phnum > MODULES_PAGE / 2 / sizeof(ElfW(Phdr)))
+        header.e_phnum > MODULES_HEAD / 2 / sizeof(ElfW(Phdr)))
         return NULL;
     *n = header.e_phnum;
     return page + header.e_phoff;
@@ -38,8 +38,8 @@ const unsigned char *modules_build_id(const char *page, uint32_t *bytes)
 
     for (unsigned i = 0; i < n; i++) {
         memcpy(&part, parts + i * sizeof(part), sizeof(part));
-        if (part.p_type != PT_NOTE || part.p_offset > MODULES_PAGE ||
-            part.p_filesz > MODULES_PAGE - part.p_offset)
+        if (part.p_type != PT_NOTE || part.p_offset > MODULES_HEAD ||
+            part.p_filesz > MODULES_HEAD - part.p_offset)
             continue;
         const char *at = page + part.p_offset;
         /* Notes begin at multiples of 4. */

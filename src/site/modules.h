@@ -12,7 +12,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { MODULES_MOST = 128, MODULES_ID = 64, MODULES_PATH = 188, MODULES_PAGE = 4096 };
+enum {
+    MODULES_MOST = 128,
+    MODULES_ID = 64,
+    MODULES_PATH = 188,
+    MODULES_PAGE = 4096,
+    MODULES_HEAD = 2048, /* bytes at a file's begin with its headers and its build ID */
+};
 
 struct module {
     uint64_t start, end, offset; /* of its code, as a mapping has it */

@@ -89,7 +89,7 @@ void profile_maps_write(struct writer *writer)
     struct maps_entry map;
     const unsigned char *id;
     uint32_t n;
-    char page[MODULES_PAGE];
+    char page[MODULES_HEAD];
 
     writer_print(writer, "[");
     maps_open(&lines);
