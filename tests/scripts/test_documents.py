@@ -65,8 +65,10 @@ header = text("include/stook/stook.h")
 calls = {call for subject in "stook debug group kmalloc rcu reserve stat topology urcu".split()
          for call in re.findall(r"^(?:STOOK_API|static inline)(?: STOOK_\w+\([^)]*\))? [^;(]*?(stook_\w+)\(", text(f"include/stook/{subject}.h"), re.M)}
 expect(len(calls) >= 12, f"stook.h: only {len(calls)} calls were found")
+examples = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "examples").rglob("*.c*"))
 for call in calls:
     expect((ROOT / f"man/{call}.3").exists(), f"man: no page of {call}")
+    expect(re.search(rf"\b{call}\b", examples), f"examples: none calls {call}()")
 for page in (ROOT / "man").glob("*.3"):
     source = re.match(r"\.so man3/(\S+)\n", page.read_text(encoding="utf-8"))
     expect(not source or (ROOT / "man" / source[1]).exists(), f"{page.name}: no {source}")
