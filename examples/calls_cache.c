@@ -67,12 +67,14 @@ int main(void)
 
     /* From an address to its cache, and from a name. */
     if (stook_cache_of(order) != cache || stook_cache_by_name("order") != cache ||
-        stook_cache_each(find, &found) != 0 || found != cache || stook_usable_size(order) < sizeof(*order) ||
+        stook_cache_each(find, &found) != 0 || found != cache ||
+        stook_usable_size(order) < sizeof(*order) ||
         stook_cache_object_size(cache) != sizeof(*order) || stook_node_of(order) < 0)
         return 1;
 
     /* Every object in use, and a check of every slab. */
-    if (stook_cache_walk(cache, count, &orders) != 0 || orders != 1 || stook_cache_validate(cache) < 0)
+    if (stook_cache_walk(cache, count, &orders) != 0 || orders != 1 ||
+        stook_cache_validate(cache) < 0)
         return 1;
 
     /* Longer sheaves for a cache of bursts; a bound for what all caches keep. */

@@ -38,7 +38,8 @@ int main(void)
     struct page *pages[64];
     unsigned n = 0;
 
-    if (!cache || tenant.id == 0 || stook_group_set_soft_limit(tenant, 16 << 10, soft, &events) != 0 ||
+    if (!cache || tenant.id == 0 ||
+        stook_group_set_soft_limit(tenant, 16 << 10, soft, &events) != 0 ||
         stook_group_set_limit(tenant, 128 << 10) != 0 ||
         stook_group_set_reclaim(tenant, give_back, cache) != 0)
         return 1;
@@ -53,12 +54,14 @@ int main(void)
         return 1; /* EDQUOT came after give_back() had nothing left */
     (void)stook_group_enter(before);
 
-    if (stook_group_stat(tenant, &stat) != 0 || stat.refused == 0 || stat.reclaims == 0 || events == 0)
+    if (stook_group_stat(tenant, &stat) != 0 || stat.refused == 0 || stat.reclaims == 0 ||
+        events == 0)
         return 1;
     for (at = STOOK_NO_GROUP; (at = stook_group_next(at)).id != 0;)
         if (at.id == tenant.id)
             break;
     while (n > 0)
         stook_free(cache, pages[--n]);
-    return at.id != tenant.id || stook_group_destroy(tenant) != 0 || stook_cache_destroy(cache) != 0;
+    return at.id != tenant.id || stook_group_destroy(tenant) != 0 ||
+           stook_cache_destroy(cache) != 0;
 }

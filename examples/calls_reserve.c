@@ -74,7 +74,8 @@ int main(void)
 
     if (!cache || stook_reclaim_register(give_back, cache) != 0)
         return 1;
-    spare = stook_alloc(cache, STOOK_WAIT); /* without memory give_back() runs, then it tries again */
+    spare =
+        stook_alloc(cache, STOOK_WAIT); /* without memory give_back() runs, then it tries again */
     if (!spare || prefilled(cache) != 0 || pool_of_a_cache(cache) != 0 || pool_of_anything() != 0)
         return 1;
     if (stook_reclaim_unregister(give_back, cache) != 0)

@@ -28,8 +28,9 @@ int main(void)
     /* Numbers of now; cheap enough for 200 caches. */
     if (!first || stook_cache_usage(cache, &usage) != 0 || usage.in_use != 1)
         return 1;
-    printf("request: %llu in use, %llu bytes held, %llu at most\n", (unsigned long long)usage.in_use,
-           (unsigned long long)usage.bytes, (unsigned long long)usage.bytes_peak);
+    printf("request: %llu in use, %llu bytes held, %llu at most\n",
+           (unsigned long long)usage.in_use, (unsigned long long)usage.bytes,
+           (unsigned long long)usage.bytes_peak);
 
     /* Events since statistics were switched on. */
     if (stook_cache_stat(cache, &stat) != 0)
