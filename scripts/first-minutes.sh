@@ -24,7 +24,7 @@ apt-get -qq update
 apt-get -qq install -y --no-install-recommends git make ca-certificates >/dev/null
 git clone -q file:///origin stook
 make -C stook install >/dev/null
-sed -n "/^```c$/,/^```$/{//!p}" stook/README.md >server.c
+sed -n '\''/^```c$/,/^```$/{//!p}'\'' stook/README.md >server.c
 cc server.c $(pkg-config --cflags --libs stook) -o server
 ./server | grep "^point "
 '
@@ -48,7 +48,7 @@ git clone -q file:///origin stook
 cargo new -q mine
 cd mine
 cargo add -q --path ../stook/bindings/rust/stook
-sed -n "/^```rust src.main.rs$/,/^```$/{//!p;/^```$/q}" ../stook/docs/rust.md >src/main.rs
+sed -n '\''/^```rust src.main.rs$/,/^```$/{//!p;/^```$/q}'\'' ../stook/docs/rust.md >src/main.rs
 cargo run -q | grep sessions
 '
 
