@@ -68,10 +68,12 @@ root() {
 type_all() {
     local dir=$work/run line begin=$SECONDS rc=0
     rm -rf "$dir" && cp -a "$work/$1" "$dir" && mkdir -p "$dir/origin" && cp /etc/resolv.conf "$dir/etc/" || return 1
+    [ -z "${SSL_CERT_FILE:-}" ] || cp "$SSL_CERT_FILE" "$dir/this-machine.crt"
     mount --bind "$work/origin.git" "$dir/origin" && mount -t proc proc "$dir/proc" && mount --rbind /dev "$dir/dev" || return 1
     begin=$SECONDS
     {
         echo 'export DEBIAN_FRONTEND=noninteractive HOME=/root; git config --global --add safe.directory "*" 2>/dev/null; cd /root'
+        [ ! -e "$dir/this-machine.crt" ] || echo 'export CARGO_HTTP_CAINFO=/this-machine.crt'
         printf '%s\n' "${!2}" | while IFS= read -r line; do
             [ -z "$line" ] || printf 'echo "[$SECONDS s] $ "%q\n{ %s; } || exit 1\n' "$line" "$line"
         done
