@@ -24,7 +24,7 @@ int main(void)
         return errno == ENOTSUP ? 0 : 1;
     message = stook_alloc(cache, 0);
 
-    /* Who allocated it, and in which thread. */
+    /* The thread that allocated it, and what was asked for. */
     if (!message || stook_object_track(message, STOOK_TRACK_ALLOC, &track) != 0)
         return 1;
     printf("allocated by thread %d, asked for %zu bytes\n", track.thread, track.requested);

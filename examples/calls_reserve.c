@@ -9,7 +9,7 @@ struct node {
     long key, value;
 };
 
-static struct node *spare; /* one that is kept in case it is of use */
+static struct node *spare; /* a node that the program keeps, and could do without */
 
 static size_t give_back(size_t wanted, void *arg)
 {
@@ -37,7 +37,7 @@ static int prefilled(struct stook_cache *cache)
     return 0;
 }
 
-/* Threads that each hold one node always get on. */
+/* A thread that holds one node can always finish: the reserve is there for the next one. */
 static int pool_of_a_cache(struct stook_cache *cache)
 {
     struct stook_pool *pool = stook_pool_create(cache, 4);

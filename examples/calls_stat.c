@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The calls of stat.h: what a metrics endpoint asks of its caches, and who allocates. */
+/* The calls of stat.h: what a metrics endpoint asks of its caches, and call sites. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
