@@ -23,8 +23,9 @@
 #   make check-models     the per-CPU, slab, barn, group and rcu protocols, by model checkers (minutes)
 #   make check-fuzz       the kept inputs, then FUZZ_SECONDS of fuzzing each target (TARGETS="trace elf": these)
 #   make check-packages   the packages in clean folders and clean systems, musl's tests (root; half an hour)
-#   make check-abi        the libraries' interface against the last release's (BASE=commit: against that)
+#   make check-abi        the libraries' interface against packaging/abi.txt (BASE=commit: against that commit's list)
 #   make dist             the source tarball, its hashes and the list of its parts (SBOM) in build-dist/
+#   make deb              the Debian packages in build-deb/ (LOCAL=--local: both for this machine alone)
 #   make check-kernel     the lab beside real Linux kernels in an emulated machine (half an hour)
 #   make coverage         lines and branches that the tests run, by layer
 #   make analyze          clang's static analyzer over src/ and tools/ (minutes)
@@ -40,7 +41,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-more check-all check-long check-aarch64 check-programs check-debug check-profiles check-errors check-look check-compare check-leaks check-why check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist check-adapters check-pools clean
+.PHONY: build run check check-more check-all check-long check-aarch64 check-programs check-debug check-profiles check-errors check-look check-compare check-leaks check-why check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist deb check-adapters check-pools clean
 
 build:
 	@scripts/deps.sh build
@@ -163,12 +164,18 @@ check-packages:
 	@scripts/check-packages.sh $(PACKAGES)
 
 check-abi:
-	@scripts/deps.sh build packages
-	@scripts/check-abi.sh $(BASE) || [ $$? = 77 ]
+	@scripts/deps.sh build check
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook_shared stook_malloc_shared stook_urcu_shared
+	@scripts/check-abi.py $(if $(BASE),--base $(BASE)) . build/lib
 
 dist:
 	@scripts/deps.sh dist
-	@scripts/dist.sh
+	@scripts/dist.sh $(LOCAL)
+
+deb:
+	@scripts/deps.sh packages dist
+	@scripts/deb.sh $(LOCAL)
 
 # Builds kernels below build-kernel/ (KERNEL="--kernels 7.2 --topologies ublk": a part).
 check-kernel:

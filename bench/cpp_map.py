@@ -27,8 +27,8 @@ def variants(build):
     if os.path.exists(mallocs.get("stook", "")):
         yield "typed, stook", folder / "stook-bench-map-typed", mallocs["stook"]
     for name, path in mallocs.items():
-        if path == "-" or os.path.exists(path):
-            yield name, folder / "stook-bench-map-std", None if path == "-" else path
+        if "/" not in path or os.path.exists(path):
+            yield name, folder / "stook-bench-map-std", path
 
 
 def main():

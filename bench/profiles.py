@@ -175,7 +175,7 @@ def profile(name, library, folder, every):
     out = folder / "profile.json"
     for old in folder.glob("profile.json*"):
         old.unlink()
-    launch(name, library, folder, {"STOOK_PROFILE": str(out), "STOOK_PROFILE_SIGNAL": "USR2", "STOOK_SAMPLE": str(every),
+    launch(name, library, folder, {"STOOK_PROFILE": f"USR2,{out}", "STOOK_SAMPLE": str(every),
                                    "STOOK_TAGS": str(int(every == 0))})
     return sites(pathlib.Path(f"{out}{PROGRAMS[name][1]}"), every > 0)
 

@@ -35,13 +35,14 @@ static void environment_check_one(enum setting_id id)
         return;
     }
     FUZZ_CHECK(setting_check(id, text, &again) && again == number && *text);
+    if (s->type & SETTING_FILE) {
+        FUZZ_CHECK(setting_file(id) ? *setting_file(id) : s->words[0]);
+        return;
+    }
     switch ((enum setting_type)s->type) {
     case SETTING_NUMBER:
     case SETTING_BYTES:
         FUZZ_CHECK(number >= s->least && (!s->most || number <= s->most));
-        break;
-    case SETTING_SIGNAL:
-        FUZZ_CHECK(number > 0 && number < NSIG && number != SIGKILL && number != SIGSTOP);
         break;
     case SETTING_WORDS:
         FUZZ_CHECK(number > 0 && number < (size_t)1 << 6);

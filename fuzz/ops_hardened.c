@@ -2,4 +2,4 @@
 /* The interpreter of calls with all caches hardened: random order, quarantine, zeros, guard pages, types. */
 #include "fuzz_ops.h"
 
-FUZZ_SETTINGS({"STOOK_HARDEN", "full"}, {"STOOK_QUARANTINE", "64K"})
+FUZZ_SETTINGS({"STOOK_HARDEN", "full"})

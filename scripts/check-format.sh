@@ -6,11 +6,11 @@
 #   check-format.sh --fix SOURCE  formats them
 #   check-format.sh --self-test   a planted violation must be found
 #
-# Left out: files of inline assembly, which is laid out by hand.
+# Left out: files of inline assembly, which is laid out by hand, and code of others (vendor/).
 set -euo pipefail
 
 tracked() {
-    git ls-files '*.c' '*.h' '*.cc' '*.hpp' '*.cppm' | grep -v '/\(ops\|rseq\)_[a-z0-9_]*\.h$\|/sections\.h$\|/chain_sections\.h$' |
+    git ls-files '*.c' '*.h' '*.cc' '*.hpp' '*.cppm' | grep -v '^vendor/\|/\(ops\|rseq\)_[a-z0-9_]*\.h$\|/sections\.h$\|/chain_sections\.h$' |
         while read -r file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done
 }
 

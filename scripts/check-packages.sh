@@ -27,7 +27,7 @@ mkdir -p "$work"
 
 tarball() {
     [ -e "$work/dist/made" ] && [ "$(cat "$work/dist/made")" = "$(git rev-parse HEAD)" ] && return 0
-    scripts/dist.sh --no-sbom "$work/dist" >"$work/dist.log" || return 1
+    scripts/dist.sh --local --no-sbom "$work/dist" >"$work/dist.log" || return 1
     git rev-parse HEAD >"$work/dist/made"
 }
 
@@ -38,7 +38,7 @@ version() {
 part_dist() {
     local folder
     for folder in one two; do
-        scripts/dist.sh "$work/$folder" || return 1
+        scripts/dist.sh --local "$work/$folder" || return 1
     done
     diff -r -x venv "$work/one" "$work/two" && grep -c cdx.json "$work/one/SHA256SUMS"
 }
@@ -103,19 +103,23 @@ inside() { # NAME COMMAND...
 }
 
 debs() {
-    local dir=$work/deb name options=parallel=$jobs
-    tarball || return 1
-    [ -e "$dir/made" ] && [ "$(cat "$dir/made")" = "$(cat "$work/dist/made")" ] && return 0
-    name=stook-$(version)
-    rm -rf "$dir"
-    mkdir -p "$dir"
-    cp "$work/dist/$name.tar.xz" "$dir/stook_$(version).orig.tar.xz"
-    tar -xf "$work/dist/$name.tar.xz" -C "$dir" || return 1
-    git ls-files -z debian | xargs -0 cp --parents -t "$dir/$name"
+    local dir=$work/deb options=parallel=$jobs
+    [ -e "$dir/made" ] && [ "$(cat "$dir/made")" = "$(git rev-parse HEAD)" ] && return 0
     [ -z "${PACKAGES_NOCHECK:-}" ] || options+=" nocheck"
-    # Some of what Build-Depends names may have come here by other ways.
-    (cd "$dir/$name" && DEB_BUILD_OPTIONS="$options" dpkg-buildpackage -us -uc -d) || return 1
-    cat "$work/dist/made" >"$dir/made"
+    DEB_BUILD_OPTIONS=$options scripts/deb.sh --local "$dir" && git rev-parse HEAD >"$dir/made"
+}
+
+# What is built names no address that is nobody's, and nothing is left to be filled in.
+placeholders() { # FOLDER of packages
+    local package
+    rm -rf "$work/unpacked" && mkdir "$work/unpacked"
+    for package in "$1"/*.deb; do
+        dpkg-deb -R "$package" "$work/unpacked/$(basename "$package")" || return 1
+    done
+    tar -xf "$1"/stook_*.debian.tar.xz -C "$work/unpacked"
+    [ "$(find "$work/unpacked" -name control | wc -l)" -gt 6 ] &&
+        ! grep -rnIE '[a-z]@[a-z.]*\bexample\b|://[a-z.]*\bexample\b|@(NAME|ADDRESS|URL|SHA256|SHA512|MAINTAINER)@' "$work/unpacked" \
+            --exclude=rules
 }
 
 # The lean libraries are not installed beside the full ones, but in their place, also for what depends on either.
@@ -123,7 +127,7 @@ lean() {
     ! inside installed sh -c 'dpkg --install /libstook0-lean_*.deb' || return 1
     inside installed sh -c 'apt-get -q -y install /libstook0-lean_*.deb' || return 1
     inside installed dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' '*stook*' >"$work/lean.status"
-    [ "$(sed -n 's/^ii *//p' "$work/lean.status" | xargs)" = "libstook-urcu0 libstook0-lean stook-tools" ] || return 1
+    [ "$(sed -n 's/^ii *//p' "$work/lean.status" | xargs)" = "libstook-urcu0 libstook0-lean stook-lab stook-tools" ] || return 1
     inside installed env LD_PRELOAD=libstook-malloc.so.0 STOOK_REPORT=1 STOOK_DEBUG=FZ perl -e 'print "run\n"' \
         >"$work/lean.out" 2>"$work/lean.err"
     grep -qx run "$work/lean.out" && grep '^malloc-' "$work/lean.err" &&
@@ -133,7 +137,10 @@ lean() {
 part_deb() {
     local dir=$work/deb package packages
     debs || return 1
-    lintian --allow-root -I --fail-on error,warning,info "$dir"/*.changes || return 1
+    placeholders "$dir" || return 1
+    # A local build has no address that mail reaches.
+    lintian --allow-root -I --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog --fail-on error,warning,info \
+        "$dir"/*.changes || return 1
     # It installs the packages and what each test depends on.
     clean autopkgtest || return 1
     rm -rf "$work/tree" "$work/autopkgtest-out"
@@ -155,7 +162,7 @@ part_deb() {
         dpkg-deb -f "$dir/${package}_$(version)"-*.deb Multi-Arch | grep -qx same || return 1
     done
     lean || return 1
-    inside installed apt-get -q -y purge libstook0-lean libstook-urcu0 stook-tools &&
+    inside installed apt-get -q -y purge libstook0-lean libstook-urcu0 stook-lab stook-tools &&
         ! find "$work/installed/usr" "$work/installed/etc" -name '*stook*' | grep .
 }
 

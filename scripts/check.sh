@@ -123,10 +123,10 @@ debug() {
     rm -f "$file"
     export STOOK_DEBUG=FZPU LAUNCHER_SLOWER=10
     # Of what runs without the launcher.
-    export STOOK_CORRUPTION_FILE=$file
+    export STOOK_ON_CORRUPTION=$file
     LAUNCHER_REPORTS=fail preset release "unit|api|property|stress|examples" "long|debug|nodebug" "$never"
     LAUNCHER_REPORTS=fail preset release programs none "$never"
-    unset STOOK_CORRUPTION_FILE
+    unset STOOK_ON_CORRUPTION
     preset release "unit|api|property|stress|examples|programs" debug "" "$planted"
     if [ -s "$file" ]; then
         cat "$file"

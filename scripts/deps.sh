@@ -37,9 +37,9 @@ check       perl                    perl
 check       xz-utils                xz
 check       openssl                 openssl
 check       clang-16                clang-16
+check       meson                   meson
 check       clang-tidy-16           clang-tidy-16
 check       codespell               codespell
-check       abigail-tools           abidiff
 check       nix-bin                 nix-instantiate
 check       gcc-aarch64-linux-gnu   aarch64-linux-gnu-gcc
 check       g++-aarch64-linux-gnu   aarch64-linux-gnu-g++
@@ -131,7 +131,6 @@ packages    debhelper               dh
 packages    dpkg-dev                dpkg-buildpackage
 packages    fakeroot                fakeroot
 packages    lintian                 lintian
-packages    abigail-tools           abidiff
 packages    meson                   meson
 packages    musl-tools              musl-gcc
 packages    debian-archive-keyring  /usr/share/keyrings/debian-archive-keyring.gpg

@@ -9,21 +9,27 @@
 #       stook-VERSION.cdx.json      the list of its parts (SBOM), CycloneDX
 #       SHA256SUMS                  of the tarball and that list
 #
-# --no-sbom as the first argument leaves the list out, and so needs no package of PyPI's.
-# STOOK_RELEASE_URL is where the tarball will be found, in the wrap and the port; STOOK_DIST_XZ the level of xz (-6e).
+# Options stand first: --no-sbom leaves the list out, and so needs no package of PyPI's.  --local is for files that stay on
+# this machine.  Without it scripts/identity.sh must know the home page: the wrap and the port say where the tarball
+# will be found, STOOK_RELEASE_URL or releases/download/vVERSION below that page.  STOOK_DIST_XZ is the level of xz (-6e).
 set -euo pipefail
-sbom=yes
-if [ "${1:-}" = --no-sbom ]; then
-    sbom=
+sbom=yes local=
+while [[ ${1:-} == --* ]]; do
+    case $1 in
+    --no-sbom) sbom= ;;
+    --local) local=--local ;;
+    *) echo "dist.sh: there is no option $1" >&2; exit 2 ;;
+    esac
     shift
-fi
+done
 folder=$(realpath -m "${1:-$(dirname "$0")/../build-dist}")
 cd "$(dirname "$0")/.."
 commit=$(git rev-parse --verify "${2:-HEAD}^{commit}")
-url=${STOOK_RELEASE_URL:-https://stook.example/releases}
+home=$(scripts/identity.sh $local url)
 
 version=$(git show "$commit:CMakeLists.txt" | sed -n 's/^project(stook VERSION \([0-9.]*\) .*/\1/p')
 name=stook-$version
+url=${STOOK_RELEASE_URL:-$home/releases/download/v$version}
 mkdir -p "$folder"
 rm -rf "$folder/$name.tar.xz" "$folder/$name.cdx.json" "$folder/stook.wrap" "$folder/vcpkg" "$folder/SHA256SUMS"
 

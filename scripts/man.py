@@ -19,6 +19,8 @@ HEADERS = ("stook", "reserve", "rcu", "urcu", "topology", "group", "stat", "debu
            "kmalloc")
 BY_HAND = {"stook.3"}
 LABELS = ("returns", "errors", "context", "locks", "cost")
+EXAMPLES = sorted(pathlib.Path(__file__).parents[1].glob("examples/*.c"),
+                  key=lambda path: (not re.match("calls|rcu_calls", path.name), path.name))
 HEADINGS = {"returns": "RETURN VALUE", "errors": "ERRORS", "context": "CONTEXT", "locks": "LOCKS", "cost": "COST"}
 COMMENT = re.compile(r"^/\*(?:(?!\*/).)*\*/\n", re.M | re.S)
 
@@ -217,6 +219,8 @@ def page(entry, version, known):
             out += filled(sentence(" ".join(line.strip() for line in entry["parts"][label])))
     mentioned = set(re.findall(r"\b(stook_\w+)\(\)", " ".join(
         [*entry["text"], *(" ".join(part) for part in entry["parts"].values())])))
+    if example := next((path for path in EXAMPLES if re.search(rf"\b{first}\b", path.read_text(encoding="utf-8"))), None):
+        out += [".SH EXAMPLE", f".I examples/{example.name}", "of the source has a program that makes the call."]
     also = sorted({known[name] for name in mentioned if name in known} - {first})
     out += [".SH SEE ALSO"] + [f".BR {name} (3)," for name in also] + [".BR stook (3)"]
     return "\n".join(out) + "\n"

@@ -4,7 +4,7 @@
 
   sbom.py TARBALL OUT [TREE]
 
-Code of others is only in the script of the page, tools/flame/flame.min.js, whose head names it.  What Stook may be linked to
+Code of others is in the script of the page, tools/flame/flame.min.js, whose head names it, and in vendor/.  What Stook may be linked to
 is what CMakeLists.txt and tools/CMakeLists.txt look for; a library that they look for and this file does not know is an error.  The same tarball gives the same bytes: serial
 number and time come from it.  Needs cyclonedx-python-lib, which scripts/dist.sh installs into build-dist/venv.
 """
@@ -32,7 +32,6 @@ KNOWN = {
     "libdw": ("elfutils", "LGPL-3.0-or-later", "the command stook: lines of call sites"),
     "libmicrohttpd": ("libmicrohttpd", "LGPL-2.1-or-later", "the command stook: stook export"),
     "ncursesw": ("ncurses", "X11", "the command stook: stook top"),
-    "iberty": ("libiberty", "LGPL-2.1-or-later", "the command stook, with STOOK_LIBIBERTY=ON: names of Rust"),
 }
 
 
@@ -45,7 +44,7 @@ def main(arguments):
     name, version = re.fullmatch(r"(.+)-([\d.]+)\.tar\.xz", tarball.name).groups()
     digest = hashlib.sha256(tarball.read_bytes()).hexdigest()
     lists = "".join((root / p).read_text(encoding="utf-8") for p in ("CMakeLists.txt", "tools/CMakeLists.txt"))
-    modules = re.findall(r"pkg_check_modules\(\w+ IMPORTED_TARGET ([\w-]+)\)|set\(tool_[A-Z]+ ([\w-]+)\)|PRIVATE (iberty)\)", lists)
+    modules = re.findall(r"pkg_check_modules\(\w+ IMPORTED_TARGET ([\w-]+)\)|set\(tool_[A-Z]+ ([\w-]+)\)", lists)
     modules = ["".join(module) for module in modules]
     unknown = set(modules) - set(KNOWN)
     if not modules or unknown:
@@ -70,6 +69,11 @@ def main(arguments):
                         scope=ComponentScope.REQUIRED, licenses=[DisjunctiveLicense(id=licence)],
                         description="inside of tools/flame/flame.min.js, the script of the page of stook report",
                         purl=PackageURL("npm", None, library, release)) for library, release, licence in vendored]
+    for readme in sorted((root / "vendor").glob("*/README")):
+        library, release, licence = re.match(r"([\w-]+) ([\d.]+) \(([^)]+)\)", readme.read_text(encoding="utf-8")).groups()
+        parts.append(Component(type=ComponentType.LIBRARY, name=library, version=release, bom_ref=f"{library}@{release}",
+                               scope=ComponentScope.REQUIRED, licenses=[DisjunctiveLicense(id=licence)],
+                               description="linked into the tool, from vendor/", purl=PackageURL("github", "rust-lang", library, release)))
     parts.append(Component(type=ComponentType.LIBRARY, name="libc", bom_ref="libc", scope=ComponentScope.REQUIRED,
                            description="the C library of the machine: glibc, or musl"))
     for part in parts:

@@ -14,6 +14,7 @@ import burst
 import machine
 import mallocs
 import measure
+import timeline
 
 LONG = str(measure.LIBEXEC / "stook-bench-long")
 HEAP_MIB = 16 << 10
@@ -38,6 +39,7 @@ def command_line():
     parser.add_argument("--trace", action="append", default=[], metavar="FILE",
                         help="plays a trace that stook run --trace wrote; may be given several times")
     parser.add_argument("--times", type=int, default=3, metavar="N", help="how often a trace is played (3)")
+    parser.add_argument("--svg", metavar="FILE", help="also a picture: each malloc's memory over time")
     options = parser.parse_args()
     if options.after < 0 or min(options.mib, options.hours, options.children, options.times) < 1:
         parser.error("numbers are above zero")
@@ -108,8 +110,8 @@ def show(record):
 
 
 def bursts(options, those):
-    """The table or records of burst; how many mallocs failed."""
-    failures = 0
+    """The table or records of burst; how many mallocs failed, and the records."""
+    failures, made = 0, []
     for subject, size in BURST.items():
         if why := subject.missing():
             print(f"missing: burst {subject.name}: {why}", file=sys.stderr)
@@ -118,19 +120,20 @@ def bursts(options, those):
             records = burst.run(subject, folder, those, size * options.mib // 200,
                                 [at for at in burst.AT if at <= options.seconds])
         failures += len(those) - len(records)
+        made += records
         if not options.json and records:
             print(f"\nburst {subject.name}: MiB when full, and seconds after the last free\n  {'':<12}{'full':>8}" +
                   "".join(f"{at:>8}" for at in records[0]["seconds"]))
         for record in records:
             print(json.dumps(record) if options.json else f"  {record['allocator']:<12}{record['full_mib']:>8.1f}" +
                   "".join(f"{mib:>8.1f}" for mib in record["resident_mib"]), flush=True)
-    return failures
+    return failures, made
 
 
 def main():
     options = command_line()
     those = mallocs.find_all(options)
-    failures = bursts(options, those) if options.case is None or "burst" in options.case.split(",") else 0
+    failures, made = bursts(options, those) if options.case is None or "burst" in options.case.split(",") else (0, [])
     for name, words in cases(options):
         if not options.json:
             print(f"\n{name}\n  {'':<12}" + "".join(f"{title:>13}" for title in (
@@ -144,10 +147,13 @@ def main():
                 failures += 1
                 print(f"failed: {name}: {malloc.name}: {error}", file=sys.stderr)
                 continue
+            made.append(record)
             if options.json:
                 print(json.dumps(record), flush=True)
             else:
                 show(record)
+    if options.svg:
+        pathlib.Path(options.svg).write_text(timeline.draw(made), encoding="utf-8")
     return 1 if failures else 0
 
 

@@ -18,15 +18,12 @@ class Malloc(measure.Malloc):
         return Malloc(self.name + report.LITTERED, f"{LITTER}:{self.preload}" if self.preload else LITTER)
 
     def version(self):
-        if not self.preload:
-            return os.confstr("CS_GNU_LIBC_VERSION")
-        path = os.path.realpath(self.preload)
         if self.name == "stook":
-            return measure.said("git", "-C", str(SOURCE), "describe", "--always", "--dirty") or os.path.basename(path)
+            return measure.said("git", "-C", str(SOURCE), "describe", "--always", "--dirty") or os.path.basename(self.preload)
         crate = re.search(rf"^{self.name} = .*# (.*)", (SOURCE / "bench/peers/Cargo.toml").read_text(encoding="utf-8"), re.M)
         if crate:
             return crate[1]
-        return measure.package(path)
+        return measure.package(self.preload)
 
 
 def subtract(path, figures):

@@ -31,7 +31,7 @@ class Test:
         results.unlink(missing_ok=True)
         with tempfile.NamedTemporaryFile("w", encoding="utf-8") as external:
             which = "sys"
-            if malloc.preload:
+            if malloc.preload not in (None, measure.C_LIBRARY):
                 external.write(f"{malloc.name} {malloc.preload}\n")
                 external.flush()
                 which = f"--external={external.name}"

@@ -66,14 +66,15 @@ STOOK_API int stook_object_track(const void *object, int which, struct stook_obj
  * designs and on other machines.  docs/traces.md has the format, the events and the cost.
  *
  * Environment, read once at start, ignored with raised privileges:
- *   STOOK_TRACE=FILE        a trace from the start to the process's end; it replaces an older trace,
- *                           unless a process is writing that one: then this process writes none.
- *                           %p is the process number: each process writes one, forked children included
- *   STOOK_TRACE_LIMIT=1G    the largest size of the file; further events are counted as lost
- *   STOOK_PID=N             without %p, only process N (stook run sets its own number, which exec keeps)
+ *   STOOK_TRACE=[SIZE,]FILE  a trace from the start to the process's end; it replaces an older trace,
+ *                            unless a process is writing that one: then this process writes none.
+ *                            %p is the process number: each process writes one, forked children included.
+ *                            SIZE is the largest size of the file, 1G by default; further events are
+ *                            counted as lost
+ *   STOOK_PID=N              without %p, only process N (stook run sets its own number, which exec keeps)
  */
 
-/* A limit that suits most traces (STOOK_TRACE sets it), and the least one. */
+/* A limit that suits most traces, the default of STOOK_TRACE, and the least one. */
 #define STOOK_TRACE_LIMIT (1ul << 30)
 #define STOOK_TRACE_LIMIT_MIN (4096ul + 65536)
 

@@ -78,7 +78,7 @@ STOOK_C_BEGIN
  * slow) in the environment switches it for all caches from the start; ignored with raised privileges.  The size
  * classes of libstook-malloc never count more than STOOK_STATS_SLOW.
  *
- * errors:  EINVAL   `on` is none of the three
+ * errors:  EINVAL   `on` is none of the three; the cache was destroyed
  *          ENOMEM   out of memory for the counters: 512 bytes a CPU that the machine may have
  * context: not in a signal handler
  * locks:   cache list
@@ -95,7 +95,7 @@ STOOK_API int stook_cache_stat_enable(struct stook_cache *cache, int on) STOOK_N
  * They are sums over all CPUs, zeros if nothing was ever counted.  The caller sets stat->size to
  * sizeof(*stat).  If other threads count while the counters are cleared, their events may stay or not.
  *
- * errors:  EINVAL   stat->size is not a sizeof
+ * errors:  EINVAL   stat->size is not a sizeof; the cache was destroyed
  * context: any
  * locks:   none
  * cost:    a load a CPU and counter
@@ -117,7 +117,7 @@ STOOK_API int stook_cache_stat(struct stook_cache *cache, struct stook_stat *sta
  * The numbers are those of its row in the report (docs/report.md), and need no counting.  The caller sets usage->size to
  * sizeof(*usage).  Objects that other threads allocate or free meanwhile may be counted on either side.
  *
- * errors:  EINVAL   usage->size is not a sizeof
+ * errors:  EINVAL   usage->size is not a sizeof; the cache was destroyed
  *          EDEADLK  called by a handler that interrupted the library
  * context: not in a signal handler; beside any other call
  * locks:   cache list, barns and nodes, in turn
@@ -126,7 +126,7 @@ STOOK_API int stook_cache_stat(struct stook_cache *cache, struct stook_stat *sta
 struct stook_cache_usage {
     size_t size;
     uint64_t in_use;     /* objects that the program has */
-    uint64_t cached;     /* free objects in sheaves, of CPUs and barns */
+    uint64_t cached;     /* free objects in sheaves, of CPUs and barns, and in a quarantine */
     uint64_t free;       /* free objects in slabs */
     uint64_t slabs;      /* with those that are kept empty */
     uint64_t bytes;      /* of the pages of these slabs */
@@ -155,7 +155,7 @@ STOOK_API int stook_cache_usage(struct stook_cache *cache, struct stook_cache_us
  *   STOOK_TAGS=1               tags for all caches from the start, those of malloc included
  *   STOOK_PROFILE=FILE         the profile, at the process's end; %p becomes the process number, %%
  *                              a percent sign; an existing file is replaced, a symbolic link is refused
- *   STOOK_PROFILE_SIGNAL=USR2  besides, FILE.1, FILE.2, … at each such signal
+ *   STOOK_PROFILE=USR2,FILE    besides, FILE.1, FILE.2, … at each such signal
  */
 
 /* The largest tag; objects that are allocated at further sites have none. */

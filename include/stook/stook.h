@@ -131,14 +131,13 @@ STOOK_C_BEGIN
 /* ---- caches ---------------------------------------------------------------------------------- */
 
 /* Limits.  A request beyond one of them fails with the errno named at stook_cache_create(). */
-#define STOOK_CACHES_MAX 4096u /* caches alive at one time, the library's own included */
-#define STOOK_OBJECT_SIZE_MAX                                                                      \
-    ((2u << 20) - (16u << 10)) /* largest object of a cache: 2 MiB, less what debugging adds */
-#define STOOK_ALIGN_MAX 4096u  /* largest alignment of a cache's objects */
-#define STOOK_SLAB_OBJECTS_MAX 32767u  /* objects in one slab */
-#define STOOK_SHEAF_CAPACITY_MAX 1022u /* objects in one sheaf */
-#define STOOK_CAPACITY_DEFAULT 0u      /* a capacity that follows from the object's size */
-#define STOOK_NAME_MAX 63u             /* bytes of a cache's name that are kept */
+#define STOOK_CACHES_MAX 4096u           /* caches alive at one time, the library's own included */
+#define STOOK_OBJECT_SIZE_MAX (4u << 20) /* largest object of a cache */
+#define STOOK_ALIGN_MAX 4096u            /* largest alignment of a cache's objects */
+#define STOOK_SLAB_OBJECTS_MAX 32767u    /* objects in one slab */
+#define STOOK_SHEAF_CAPACITY_MAX 1022u   /* objects in one sheaf */
+#define STOOK_CAPACITY_DEFAULT 0u        /* a capacity that follows from the object's size */
+#define STOOK_NAME_MAX 63u               /* bytes of a cache's name that are kept */
 
 /* Flags of a cache (stook_cache_args.flags). */
 
@@ -171,8 +170,7 @@ STOOK_C_BEGIN
  * The cache grows its sheaves and its barns' limits if barns miss sheaves that they refused before.  It
  * stays within its budget and the process's, and shrinks again when it is idle (docs/capacity.md).
  * All caches do so, except those with STOOK_CACHE_NOSHEAF, which excludes it, and those whose
- * sheaf_capacity is set: these adapt only if they have this flag.  With STOOK_ADAPTIVE=0 in the environment
- * only caches with this flag and malloc's do.  Ignored with raised privileges.
+ * sheaf_capacity is set: these adapt only if they have this flag.
  */
 #define STOOK_CACHE_ADAPTIVE 0x80u
 /*
@@ -204,9 +202,9 @@ STOOK_C_BEGIN
  * Hardening flags (docs/security.md).  STOOK_HARDEN in the environment sets them for all caches.
  *
  * ZERO_ON_FREE: a freed object is filled with zeros; a cache with a constructor, a destructor or TYPESAFE cannot
- * have it (EINVAL).  QUARANTINE: a freed object is reused only when STOOK_QUARANTINE more bytes (256K by default)
- * have been freed on that CPU.  A second free is reported at once.  A write after free is reported when the object leaves,
- * is handed out again, or its slab goes.
+ * have it (EINVAL).  QUARANTINE: a freed object is reused only when 256 KiB more have been freed
+ * on that CPU.  A second free is reported at once.  A write after free is reported when the object leaves, is
+ * handed out again, or its slab goes.
  * A cache with one of these two is closed to the fast path: tens of nanoseconds a call.
  *
  * GUARD_PAGES: a page without access follows each slab, while the process has mappings left for that; two system

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct arena_ask;
 struct debug_finding;
 struct layout_request;
 struct slab;
@@ -72,6 +73,10 @@ struct hooks {
     /* By context_run_deferred() at depth 1, upkeep_do() and arena_free_left(), with no lock; all but the span within the
      * context. */
     bool (*due)(enum hooks_due what, void *span, size_t blocks);
+
+    /* Whole blocks of a zone for a slab that no block holds, and the place of its descriptor: they go back by
+     * arena_free().  With no lock.  NULL: there are none. */
+    void *(*span)(unsigned zone, const struct arena_ask *ask, void **meta);
 
     /* The rest of an allocation or a free of a cache that is closed: it is accounted or watched; the group
      * is HOOKS_GROUP from the core, which does not know.  Outside the context, with no lock.  NULL in the core

@@ -80,20 +80,34 @@ static bool setting_words(const char *words, const char *text, size_t *bits)
     return true;
 }
 
+/* The file of a text: behind a word and a comma, or all of it.  NULL: it is a word. */
+static const char *setting_behind(const struct setting *s, const char *text)
+{
+    const char *end = text;
+
+    while (*end && *end != ',' && *end != '/')
+        end++;
+    return *end == ',' ? end + 1 : *end == '/' || !s->words[0] ? text : NULL;
+}
+
 bool setting_check(enum setting_id id, const char *text, size_t *number)
 {
     const struct setting *s = &setting_table[id];
-    size_t value = 0;
-    int place = 0;
+    const char *file = s->type & SETTING_FILE ? setting_behind(s, text) : NULL;
+    char word[sizeof(s->words)];
+    size_t value = 0, n = file ? (size_t)(file - text) : 0;
+    int type = s->type & ~SETTING_FILE, place = 0;
 
-    switch ((enum setting_type)s->type) {
-    case SETTING_FLAG: /* those at odd places say yes */
-        place = setting_place("0 1 no yes off on false true", text);
-        value = (size_t)place % 2;
-        break;
+    if (n > 0) {
+        if (n > sizeof(word) || !*file)
+            return false;
+        *(char *)mempcpy(word, text, n - 1) = '\0';
+        text = word;
+    }
+    switch (file && n == 0 ? SETTING_TEXT : (enum setting_type)type) {
     case SETTING_NUMBER:
     case SETTING_BYTES:
-        if (!(s->type == SETTING_BYTES ? parse_size : parse_number)(text, &value) ||
+        if (!(type == SETTING_BYTES ? parse_size : parse_number)(text, &value) ||
             value < s->least || (s->most && value > s->most))
             return false;
         break;
@@ -213,4 +227,11 @@ const char *setting_text(enum setting_id id)
     const char *written = setting_written(id);
 
     return setting_now[id].source == SETTING_BY_ENVIRONMENT ? written : NULL;
+}
+
+const char *setting_file(enum setting_id id)
+{
+    const char *text = setting_text(id);
+
+    return text ? setting_behind(&setting_table[id], text) : NULL;
 }

@@ -28,7 +28,6 @@ enum setting_id {
 enum { SETTING_HARDEN_QUARANTINE = 4, SETTING_HARDEN_TOKENS = 32 };
 
 enum setting_type {
-    SETTING_FLAG,
     SETTING_NUMBER,
     SETTING_BYTES,
     SETTING_CHOICE,
@@ -38,6 +37,7 @@ enum setting_type {
     SETTING_WORDS,
     SETTING_TEXT,
 };
+enum { SETTING_FILE = 16 }; /* beside one of these, which stands before a file */
 
 /* A row.  Arrays, not pointers: the loader has nothing to relocate at a process's start. */
 struct setting {
@@ -59,7 +59,7 @@ extern struct setting_now setting_now[SETTINGS] __attribute__((visibility("hidde
 
 void settings_start(void);
 
-/* 0 or 1, the number, bytes, the place in the words, or the signal; 0 for lists and texts. */
+/* The number, bytes, the place in the words, or the signal; 0 for lists, texts and files alone. */
 size_t setting_number(enum setting_id id);
 
 /*
@@ -70,6 +70,9 @@ const char *setting_written(enum setting_id id);
 
 /* The same of a value that is used: NULL where it was refused. */
 const char *setting_text(enum setting_id id);
+
+/* The file of such a value; NULL where it has none. */
+const char *setting_file(enum setting_id id);
 
 /* Whether the setting takes this text; *number as setting_number(). */
 bool setting_check(enum setting_id id, const char *text, size_t *number);

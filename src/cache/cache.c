@@ -49,8 +49,6 @@ enum {
 _Static_assert((CACHE_KNOWN & CACHE_OWN) == 0, "a flag has a bit of slab/cache.h's internal ones");
 
 static struct stook_cache *cache_of_caches;
-/* The process's default: every cache is adaptive. */
-static bool cache_adaptive;
 static unsigned cache_harden; /* STOOK_CACHE_*, by STOOK_HARDEN: of every cache, too */
 
 /* By STOOK_HARDEN's words; those of malloc alone are malloc's. */
@@ -144,7 +142,6 @@ void cache_boot(void)
     used = true;
     if (!memory)
         report_fatal("no memory for the first caches");
-    cache_adaptive = setting_number(SETTING_ADAPTIVE);
     cache_harden = cache_hardening(setting_number(SETTING_HARDEN));
     if (cache_harden & STOOK_CACHE_GUARD_PAGES)
         runs_start();
@@ -268,7 +265,7 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
         errno = E2BIG;
         return NULL;
     }
-    if (cache_adaptive && args->sheaf_capacity == 0 && /* which would be asked for in vain */
+    if (args->sheaf_capacity == 0 && /* which would be asked for in vain */
         !(flags & (STOOK_CACHE_NOSHEAF | CACHE_INTERNAL)))
         flags |= STOOK_CACHE_ADAPTIVE;
     index = cache_find_index();
@@ -318,15 +315,16 @@ __attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, s
         errno = EINVAL;
         return NULL;
     }
-    if (((args.flags & STOOK_CACHE_TYPESAFE) && !hooks_rcu()) ||
-        ((args.flags & STOOK_CACHE_ACCOUNT) && !hooks.alloc) ||             /* the core alone */
-        ((args.flags & (CACHE_DEBUG | CACHE_HARDENED)) && !hooks.report)) { /* … or lean */
-        errno = ENOTSUP;
-        return NULL;
-    }
     if (object_size > STOOK_OBJECT_SIZE_MAX || args.align > STOOK_ALIGN_MAX ||
         args.sheaf_capacity > STOOK_SHEAF_CAPACITY_MAX) {
         errno = E2BIG;
+        return NULL;
+    }
+    if (((args.flags & STOOK_CACHE_TYPESAFE) && !hooks_rcu()) ||
+        (((args.flags & STOOK_CACHE_ACCOUNT) || object_size > BLOCK_SIZE) &&
+         !hooks.alloc) ||                                                   /* the core alone */
+        ((args.flags & (CACHE_DEBUG | CACHE_HARDENED)) && !hooks.report)) { /* … or lean */
+        errno = ENOTSUP;
         return NULL;
     }
     if ((args.flags & STOOK_CACHE_HWALIGN) && args.align < 64)
@@ -433,6 +431,7 @@ __attribute__((cold)) void cache_count(struct stook_cache *cache, struct cache_c
         counts->pages += of_node.pages;
         counts->peak_pages += of_node.peak_pages;
     }
+    counts->cached += atomic_load_explicit(&cache->held, memory_order_relaxed);
     /* Racy sums must not wrap. */
     if (free > counts->objects)
         free = counts->objects;

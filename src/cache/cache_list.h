@@ -33,7 +33,7 @@ struct cache_counts {
     uint64_t slabs, objects, pages; /* as they are on all nodes */
     uint64_t peak_pages;            /* the most there ever were, summed over nodes */
     uint64_t active;                /* handed to users */
-    uint64_t cached;                /* in sheaves of CPUs and barns */
+    uint64_t cached;                /* in sheaves of CPUs and barns, or held by a quarantine */
     uint64_t sheaves, barns;        /* sheaves with the CPUs, sheaves in barns */
 };
 void cache_count(struct stook_cache *cache, struct cache_counts *counts);

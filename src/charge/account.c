@@ -163,7 +163,7 @@ static inline size_t account_same(const struct account_slab *at, void *const *ob
 static inline __attribute__((always_inline)) uint64_t *account_element(struct account_column column,
                                                                        const void *object)
 {
-    uint64_t offset = (uintptr_t)object - column.slab; /* below 2^20 */
+    uint64_t offset = (uintptr_t)object - column.slab; /* below 2^23 */
 
     return (uint64_t *)(void *)(column.first +
                                 (offset * column.reciprocal >> LAYOUT_RECIPROCAL) * column.stride);

@@ -6,6 +6,7 @@
 #include "debug/depot.h"
 
 #include "base/placed.h"
+#include "site/modules.h"
 #include "site/tag.h"
 
 #include <stdatomic.h>
@@ -94,6 +95,8 @@ uint32_t depot_put(const uint64_t *frames, unsigned depth)
     record->hash = (uint32_t)hash;
     record->depth = depth;
     memcpy(record->frames, frames, depth * sizeof(*frames));
+    for (unsigned i = 0; i < depth; i++)
+        modules_note(frames[i]);
     for (;;) {
         record->next = head;
         seen = head;

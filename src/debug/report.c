@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report.c - writes a report to standard error and to STOOK_CORRUPTION_FILE, each in one write.  The buffers are static
+ * report.c - writes a report to standard error and to the file of STOOK_ON_CORRUPTION, each in one write.  The buffers are static
  * and one thread's at a time (report_owner), so that a report needs no memory.
  */
 #include "debug/tools.h"
@@ -46,7 +46,7 @@ static struct {
     char text[REPORT_TEXT];
 } report LARGE_BSS;
 
-/* STOOK_CORRUPTION_FILE, which the program may overwrite in its environment. */
+/* The file of STOOK_ON_CORRUPTION, which the program may overwrite in its environment. */
 static char report_file[PATH_MAX] LARGE_BSS;
 
 unsigned long debug_reports(void)
@@ -56,8 +56,8 @@ unsigned long debug_reports(void)
 
 bool debug_goes_on(const struct stook_cache *cache)
 {
-    if (setting_text(SETTING_ON_CORRUPTION))
-        return setting_number(SETTING_ON_CORRUPTION) == 1;
+    if (setting_number(SETTING_ON_CORRUPTION) != 0) /* flags, abort, continue */
+        return setting_number(SETTING_ON_CORRUPTION) == 2;
     return cache ? (cache->flags & DEBUG_FLAGS) != 0
                  : debug_flags_everywhere() || debug_flags_large;
 }
@@ -70,7 +70,7 @@ static bool report_goes_on(const struct debug_finding *finding)
 
 FIRST_TEXT bool debug_report_start(void)
 {
-    const char *file = setting_text(SETTING_CORRUPTION_FILE);
+    const char *file = setting_file(SETTING_ON_CORRUPTION);
 
     if (!file)
         return true;

@@ -24,7 +24,7 @@ unsigned long debug_reports(void);
  * has debug flags. */
 bool debug_goes_on(const struct stook_cache *cache);
 
-/* Before there is a second thread: reads STOOK_CORRUPTION_FILE.  False: the path is too long. */
+/* Before there is a second thread: reads the file of STOOK_ON_CORRUPTION.  False: the path is too long. */
 bool debug_report_start(void);
 
 /* In a forked child, whose other threads are gone. */

@@ -243,10 +243,10 @@ static size_t slabs_validate_plain(const struct stook_cache *cache, size_t page)
 
 size_t slabs_validate(struct stook_cache *cache)
 {
-    size_t errors = 0, page = 0, end = slab_pages_end();
+    size_t errors = 0, page = 0;
 
     slabs_begin();
-    while ((page = slab_search(cache, page, end)) < end) {
+    while ((page = slab_search(cache, page)) < SIZE_MAX) {
         struct slab *slab = debug_of(cache) ? slabs_pin(cache, page) : NULL;
         if (slab)
             errors += slabs_validate_debug(cache, slab);
@@ -261,10 +261,10 @@ size_t slabs_validate(struct stook_cache *cache)
 
 void slabs_busy(struct stook_cache *cache)
 {
-    size_t page = 0, end = slab_pages_end(), found = 0;
+    size_t page = 0, found = 0;
 
     slabs_begin();
-    while (found < SLABS_BUSY_MAX && (page = slab_search(cache, page, end)) < end) {
+    while (found < SLABS_BUSY_MAX && (page = slab_search(cache, page)) < SIZE_MAX) {
         struct slab *slab = slabs_pin(cache, page++);
         for (uint32_t i = 0; slab && i < slab_objects(cache, slabs_word(slab)); i++) {
             struct debug_finding finding = {.what = DEBUG_STILL_OUT,

@@ -20,8 +20,10 @@
 #include "face/common.h"
 #include "face/traced.h"
 #include "guard/guard.h"
+#include "harden/canary.h"
 #include "harden/quarantine.h"
 #include "kmalloc/kmalloc.h"
+#include "large/arena_span.h"
 #include "observe/observe.h"
 #include "sample/sample.h"
 #include "sample/shadow.h"
@@ -32,11 +34,11 @@ static FIRST_TEXT void hooks_before_caches(void)
 {
     debug_flags_start();
     if (!debug_report_start())
-        setting_refuse(SETTING_CORRUPTION_FILE, "the path is too long");
+        setting_refuse(SETTING_ON_CORRUPTION, "the path is too long");
     tools_report_start();
     pages_start();
     pages_track_start();
-    quarantine_start();
+    canary_start();
     fail_start();
     if (debug_flags_large_users())
         account_large_tags = true;
@@ -140,6 +142,7 @@ static FIRST_TEXT __attribute__((constructor(104), used)) void hooks_sample(void
 const struct hooks hooks = {
     .start = hooks_start,
     .due = common_due,
+    .span = arena_span_slab,
     .alloc = accounted_alloc,
     .alloc_more = observe_alloc,
     .free = accounted_free,

@@ -17,10 +17,12 @@
 #include "face/common.h"
 #include "guard/guard.h"
 #include "harden/quarantine.h"
+#include "large/arena_span.h"
 #include "large/large.h"
 #include "observe/observe.h"
 #include "sample/shadow.h"
 #include "sample/sites.h"
+#include "site/modules.h"
 #include "trace/trace.h"
 #include "watch/settings_show.h"
 
@@ -29,10 +31,9 @@
 /* One line for each setting of what is not here. */
 static FIRST_TEXT void lean_settings(void)
 {
-    static const uint8_t lacking[] = {
-        SETTING_DEBUG,       SETTING_ON_CORRUPTION, SETTING_CORRUPTION_FILE, SETTING_HARDEN,
-        SETTING_QUARANTINE,  SETTING_GUARD,         SETTING_SAMPLE,          SETTING_TRACE,
-        SETTING_TRACE_LIMIT, SETTING_PROFILE,       SETTING_PROFILE_SIGNAL,  SETTING_FAIL};
+    static const uint8_t lacking[] = {SETTING_DEBUG,   SETTING_ON_CORRUPTION, SETTING_HARDEN,
+                                      SETTING_GUARD,   SETTING_SAMPLE,        SETTING_TRACE,
+                                      SETTING_PROFILE, SETTING_FAIL};
 
     for (unsigned i = 0; i < sizeof(lacking); i++)
         if (setting_now[lacking[i]].source == SETTING_BY_ENVIRONMENT)
@@ -74,6 +75,7 @@ static void lean_slab(struct stook_cache *cache, struct slab *slab, bool made)
 const struct hooks hooks = {
     .start = lean_start,
     .due = common_due,
+    .span = arena_span_slab,
     .alloc = accounted_alloc,
     .alloc_more = accounted_alloc_more,
     .free = accounted_free,
@@ -216,6 +218,7 @@ void observe_large_moved(void *object, void *moved, size_t size, const struct ob
 struct guard guard;
 struct sites sites;
 struct depot depot;
+struct modules modules;
 atomic_bool trace_active;
 __thread int64_t sample_left;
 _Atomic uint64_t shadow_use[STOOK_CACHES_MAX];
@@ -225,6 +228,10 @@ uint8_t tools_watch;
 struct debug_asks debug_ask(struct debug_asks asks)
 {
     return asks;
+}
+
+void modules_note(uint64_t address)
+{
 }
 
 void trace_asked(size_t size, size_t align)

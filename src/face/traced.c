@@ -98,13 +98,13 @@ static bool traced_begin(void)
 
 FIRST_TEXT bool traced_init(void)
 {
-    const char *file = setting_text(SETTING_TRACE);
+    const char *file = setting_file(SETTING_TRACE);
     int saved = errno, error;
     bool begun;
 
     if (!file)
         return false;
-    traced_wish.limit = setting_number(SETTING_TRACE_LIMIT);
+    traced_wish.limit = setting_number(SETTING_TRACE) ?: STOOK_TRACE_LIMIT;
     error = trace_file_absolute(file, traced_wish.path, sizeof(traced_wish.path));
     if (error != 0) {
         setting_refuse(SETTING_TRACE, strerror(error));

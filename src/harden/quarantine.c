@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * quarantine.c - one FIFO queue of freed objects for each CPU.  The oldest object leaves when the queue has more bytes
- * than STOOK_QUARANTINE, so an object is not allocated again before so many bytes were freed on that CPU.
+ * than QUARANTINE_BYTES, so an object is not allocated again before so many bytes were freed on that CPU.
  *
  * A queue is an array of addresses.  It is not linked through the objects, so a write to a freed object cannot damage
  * it.
@@ -33,9 +33,10 @@
 #include <string.h>
 
 enum {
-    QUARANTINE_ENTRIES = 8192, /* objects a queue: a power of two */
-    QUARANTINE_LEAVE = 16,     /* objects that leave while the lock is held once */
-    QUARANTINE_TRIES = 4,      /* queues that a free tries */
+    QUARANTINE_BYTES = 256 << 10, /* that a queue may hold */
+    QUARANTINE_ENTRIES = 8192,    /* objects a queue: a power of two */
+    QUARANTINE_LEAVE = 16,        /* objects that leave while the lock is held once */
+    QUARANTINE_TRIES = 4,         /* queues that a free tries */
 };
 
 struct quarantine {
@@ -46,18 +47,11 @@ struct quarantine {
 };
 
 static _Atomic(struct quarantine *) quarantine_of[TOPOLOGY_CPUS_MAX + QUARANTINE_TRIES] LARGE_BSS;
-static size_t quarantine_most; /* bytes that a queue may hold */
 
 /* No CPU has a queue from here on.  A child of a fork does not touch the pages behind. */
 static unsigned quarantine_end(void)
 {
     return topology.cpus + QUARANTINE_TRIES;
-}
-
-FIRST_TEXT void quarantine_start(void)
-{
-    quarantine_most = setting_number(SETTING_QUARANTINE);
-    canary_start();
 }
 
 /* ---- the state of an object ------------------------------------------------------------------ */
@@ -300,14 +294,14 @@ LOCK_UNCHECKED static struct quarantine *quarantine_enter(void)
     return NULL;
 }
 
-static size_t quarantine_size(const void *object)
+/* An object of the cache has come (1) or left (-1). */
+static void quarantine_count(struct quarantine *queue, struct stook_cache *cache, int objects)
 {
-    return slab_cache_of(object)->layout.stride;
-}
+    size_t bytes = atomic_load_explicit(&queue->bytes, memory_order_relaxed);
 
-static void quarantine_count(struct quarantine *queue, size_t bytes)
-{
-    atomic_store_explicit(&queue->bytes, bytes, memory_order_relaxed);
+    atomic_store_explicit(&queue->bytes, bytes + (size_t)objects * cache->layout.stride,
+                          memory_order_relaxed);
+    atomic_fetch_add_explicit(&cache->held, (uint32_t)objects, memory_order_relaxed);
 }
 
 static size_t quarantine_has(const struct quarantine *queue)
@@ -323,9 +317,10 @@ static unsigned quarantine_due(struct quarantine *queue, size_t most, void **lea
     while (n < QUARANTINE_LEAVE && queue->first != queue->end &&
            (quarantine_has(queue) > most || queue->end - queue->first >= QUARANTINE_ENTRIES)) {
         void *object = queue->object[queue->first++ % QUARANTINE_ENTRIES];
+        struct stook_cache *cache = slab_cache_of(object);
         /* Keeps the object's cache from being destroyed until quarantine_hold() has freed the object. */
-        atomic_fetch_add_explicit(&slab_cache_of(object)->pending, 1, memory_order_relaxed);
-        quarantine_count(queue, quarantine_has(queue) - quarantine_size(object));
+        atomic_fetch_add_explicit(&cache->pending, 1, memory_order_relaxed);
+        quarantine_count(queue, cache, -1);
         leaving[n++] = object;
     }
     return n;
@@ -351,7 +346,7 @@ static void quarantine_free(struct stook_cache *cache, void *object)
 
 /* Takes objects out that must leave, and returns how many.  If the queue then has room for *object, it is queued and
  * set to NULL. */
-static unsigned quarantine_come(const struct stook_cache *cache, void **object, void **leaving)
+static unsigned quarantine_come(struct stook_cache *cache, void **object, void **leaving)
 {
     size_t bytes = cache->layout.stride;
     struct quarantine *queue;
@@ -363,10 +358,10 @@ static unsigned quarantine_come(const struct stook_cache *cache, void **object, 
         context_leave();
         return 0;
     }
-    due = quarantine_due(queue, quarantine_most > bytes ? quarantine_most - bytes : 0, leaving);
+    due = quarantine_due(queue, bytes < QUARANTINE_BYTES ? QUARANTINE_BYTES - bytes : 0, leaving);
     if (due < QUARANTINE_LEAVE && queue->end - queue->first < QUARANTINE_ENTRIES) {
         queue->object[queue->end % QUARANTINE_ENTRIES] = *object;
-        quarantine_count(queue, quarantine_has(queue) + bytes);
+        quarantine_count(queue, cache, 1);
         queue->end++;
         *object = NULL;
     }
@@ -408,7 +403,7 @@ void quarantine_hold(struct stook_cache *cache, void **objects, size_t n)
 
 /* Takes objects of one cache out of a queue, QUARANTINE_LEAVE at most.  The others keep their order. */
 LOCK_UNCHECKED static unsigned quarantine_extract(struct quarantine *queue,
-                                                  const struct stook_cache *cache, void **leaving)
+                                                  struct stook_cache *cache, void **leaving)
 {
     uint32_t kept = queue->first;
     unsigned n = 0;
@@ -417,7 +412,7 @@ LOCK_UNCHECKED static unsigned quarantine_extract(struct quarantine *queue,
         void *object = queue->object[i % QUARANTINE_ENTRIES];
         if (n < QUARANTINE_LEAVE && slab_cache_of(object) == cache) {
             leaving[n++] = object;
-            quarantine_count(queue, quarantine_has(queue) - cache->layout.stride);
+            quarantine_count(queue, cache, -1);
         } else {
             queue->object[kept++ % QUARANTINE_ENTRIES] = object;
         }
@@ -462,8 +457,8 @@ SECOND_TEXT void quarantine_child(void)
             continue;
         lock_init(&queue->lock);
         for (uint32_t i = queue->first; i != queue->end; i++)
-            bytes += quarantine_size(queue->object[i % QUARANTINE_ENTRIES]);
-        quarantine_count(queue, bytes);
+            bytes += slab_cache_of(queue->object[i % QUARANTINE_ENTRIES])->layout.stride;
+        atomic_store_explicit(&queue->bytes, bytes, memory_order_relaxed);
     }
 }
 

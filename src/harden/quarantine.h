@@ -74,8 +74,6 @@ void quarantine_release(struct stook_cache *cache);
 void quarantine_slab_gone(const struct stook_cache *cache, const struct slab *slab);
 /* In a forked child: opens the queues that other threads of the parent had locked. */
 void quarantine_child(void);
-/* Reads STOOK_QUARANTINE, before the first cache. */
-void quarantine_start(void);
 
 /* The n-th object in a CPU's queue, or NULL.  All other threads must be stopped. */
 void *quarantine_held(unsigned cpu, uint32_t n);

@@ -221,13 +221,52 @@ void arena_span_moved(void *from, void *to, size_t blocks)
     }
 }
 
-/* A block's first span is freed: from here on its header says what the block is. */
+/* A block's first span ends: from here on its header says what the block is. */
 static void arena_span_open(struct block *block)
 {
     if (block->state != BLOCK_UNUSED)
         return;
     block->state = BLOCK_SPAN;
     block->shown = BLOCK_PAGES;
+}
+
+/* A span's blocks become such of runs, the first one with metadata.  Where the descriptor lies, or NULL and why. */
+static void *arena_span_cut(struct zone *zone, char *span, const struct arena_ask *ask, int *error)
+{
+    uint32_t first = pagemap_index(span), granule = 0;
+
+    *error = ENOMEM;
+    if (!lock_enter(&zone->lock, LOCK_ARENA, ask->nospin))
+        return NULL;
+    *error = zone_add_meta(zone, zone_block(first));
+    if (*error == 0)
+        granule = block_take_meta(zone_block(first), zone_granules(first),
+                                  (uint32_t)(ask->meta_bytes - 1) / ARENA_GRANULE + 1);
+    for (unsigned i = 0; granule > 0 && i < ask->pages / BLOCK_PAGES; i++) {
+        arena_span_open(zone_block(first + i));
+        zone_block(first + i)->state = BLOCK_RUNS;
+        zone_block(first + i)->kind = ZONE_SPARSE;
+    }
+    lock_drop(&zone->lock, LOCK_ARENA);
+    return granule > 0 ? arena_meta(span, granule) : NULL;
+}
+
+void *arena_span_slab(unsigned z, const struct arena_ask *ask, void **meta)
+{
+    size_t blocks = ask->pages / BLOCK_PAGES, align = (size_t)ask->align * PAGE_SIZE;
+    int error = EEXIST;
+    char *span;
+
+    while (error == EEXIST && (span = arena_span_alloc(z, blocks, align, ask->nospin, NULL))) {
+        *meta = arena_span_cut(&zone_all.zone[z], span, ask, &error);
+        if (*meta)
+            return span;
+        /* Something else lies where its metadata would: the first block is lost. */
+        span += error == EEXIST ? BLOCK_SIZE : 0;
+        arena_span_free(span, blocks - (error == EEXIST));
+    }
+    errno = ENOMEM;
+    return NULL;
 }
 
 /* How a span comes back. */

@@ -9,6 +9,8 @@
 
 /* Whole blocks, contiguous; align is a power of two of at least BLOCK_SIZE. */
 void *arena_span_alloc(unsigned zone, size_t blocks, size_t align, bool nospin, bool *zeroed);
+/* hooks.span: each is one of runs, which the slab fills.  NULL beside a fork, too. */
+void *arena_span_slab(unsigned zone, const struct arena_ask *ask, void **meta);
 void arena_span_free(void *span, size_t blocks);
 /* The same of what may be kept (kept.h): a span that is too large to stay warm without its pages, where address space has
  * no limit. */

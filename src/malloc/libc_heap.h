@@ -13,11 +13,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* glibc's, not ours. */
+/* glibc's, not ours; or those of a malloc that the program is linked with, which may have calls of its own for objects
+ * (jemalloc's mallocx(), of which redis 8 asks malloc_usable_size()). */
 struct libc_heap {
     void (*free)(void *object);
     void *(*realloc)(void *object, size_t size);
     size_t (*usable_size)(void *object);
+    bool other; /* not glibc's: its heap may be in use at any time */
 };
 extern struct libc_heap libc_heap __attribute__((visibility("hidden")));
 

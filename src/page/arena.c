@@ -136,6 +136,8 @@ void *arena_alloc(unsigned z, const struct arena_ask *ask, bool *zeroed, void **
     bool zeros = false, done = false;
     char *run;
 
+    if (ask->pages > BLOCK_PAGES)
+        return hooks.span ? hooks.span(z, ask, meta) : NULL;
     for (unsigned turn = 0;; turn++) {
         if (lock_enter(&zone->lock, LOCK_ARENA, ask->nospin)) {
             done = arena_take(zone, &cut, &zeros);
@@ -256,6 +258,10 @@ static __attribute__((noinline)) void left_run(void *run, size_t pages, void *me
 
 void arena_free(void *run, size_t pages, void *meta, size_t meta_bytes)
 {
+    if (__builtin_expect(pages > BLOCK_PAGES, 0)) { /* the blocks behind the first one */
+        arena_free_run((char *)run + BLOCK_SIZE, pages - BLOCK_PAGES);
+        pages = BLOCK_PAGES;
+    }
     if (__builtin_expect(!arena_free_now(run, pages, meta, meta_bytes), 0))
         left_run(run, pages, meta, meta_bytes);
 }

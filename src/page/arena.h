@@ -28,7 +28,8 @@ enum {
 
 /*
  * Pages of one block, with room for a descriptor in the block's metadata; both under one taking of the lock.
- * While a fork has the lock, of blocks that are set aside for that.
+ * While a fork has the lock, of blocks that are set aside for that.  More pages than a block has are whole blocks for a
+ * slab (hooks.span): its descriptor lies in the first block's metadata.
  */
 struct arena_ask {
     unsigned pages, align; /* a power of two of pages */
@@ -63,13 +64,13 @@ static inline void arena_free_run(void *run, size_t pages)
 /* Grows a run in place into the free pages behind it; false: no room. */
 bool arena_extend_run(void *run, size_t pages, size_t more);
 
-/* The granule number of a descriptor in its block, and back. */
+/* The granule number of a descriptor, and back: from the metadata of the address's block, or of up to three before it. */
 uint32_t arena_granule(const void *address, const void *meta);
 static inline void *arena_meta(const void *address, uint32_t granule)
 {
     size_t block = ((uintptr_t)address - pagemap.base) >> BLOCK_SHIFT;
 
-    return pagemap.meta + block * BLOCK_META + (size_t)granule * ARENA_GRANULE;
+    return pagemap.meta + block * BLOCK_META + (ptrdiff_t)(int16_t)granule * ARENA_GRANULE;
 }
 
 /* Gives all warm memory back; bytes. */

@@ -3,8 +3,8 @@
  * pagemap.h - one 32-bit entry a page of the window, flat: address -> cache in one load.
  *
  *   bits 0-15   the cache's slot index (0: no slab; slot 0 never gets a sheaf on any CPU)
- *   bits 16-31  where the page's slab descriptor lies: granule in its block's metadata; without a cache,
- *               the pages of the run that begins here (large/begin.h)
+ *   bits 16-31  where the page's slab descriptor lies: granule of its block's metadata, or, below 0, of an earlier
+ *               block's; without a cache, the pages of the run that begins here (large/begin.h)
  *
  * An entry is written before the first object of its page is handed out and cleared after the
  * last came back, under the arena's lock or by the only owner of the pages.  Readers hold an

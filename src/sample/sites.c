@@ -7,6 +7,7 @@
 
 #include "base/placed.h"
 #include "os/os.h"
+#include "site/modules.h"
 #include "site/tag.h"
 
 #include <pthread.h>
@@ -161,6 +162,8 @@ static uint32_t sites_probe(_Atomic uint32_t *table, uint32_t room, const struct
             if (atomic_load_explicit(&fresh->state, memory_order_relaxed) != SITE_READY) {
                 memcpy(fresh, key,
                        offsetof(struct site, frames) + key->depth * sizeof(key->frames[0]));
+                for (unsigned k = 0; k < key->depth; k++)
+                    modules_note(key->frames[k]);
                 atomic_store_explicit(&fresh->state, SITE_READY, memory_order_release);
             }
             if (atomic_compare_exchange_strong_explicit(place, &number, *own, memory_order_acq_rel,

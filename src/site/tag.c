@@ -8,6 +8,7 @@
 #include "base/grow.h"
 #include "base/placed.h"
 #include "os/os.h"
+#include "site/modules.h"
 
 #include <errno.h>
 #include <string.h>
@@ -145,8 +146,10 @@ static bool tag_fill(struct tag_record *record, const struct tag_key *key)
     const char *function = site && site->function ? site->function : "?";
 
     record->value = site ? site->line : key->key;
-    if (!site)
+    if (!site) {
+        modules_note(key->key);
         return true;
+    }
     record->file = tag_file_copy(site->file ? site->file : "?");
     record->function = tag_text_copy(function, strnlen(function, STOOK_TAG_NAME_MAX));
     return record->file && record->function;

@@ -8,6 +8,7 @@
 #include "base/placed.h"
 #include "base/raw.h"
 #include "os/os.h"
+#include "site/modules.h"
 #include "site/unwind_cfa.h"
 
 #include <dlfcn.h>
@@ -25,11 +26,10 @@
 #endif
 
 enum {
-    UNWIND_BUCKET = 4,     /* rules of a line of the CPU's cache */
-    UNWIND_BUCKETS = 512,  /* 32 KiB, of which a small program touches a part */
-    UNWIND_FILES = 4,      /* that a walk remembers */
-    UNWIND_HEADERS = 4096, /* of a file, which are read within this */
-    UNWIND_BUILD_ID = 3,
+    UNWIND_BUCKET = 4,       /* rules of a line of the CPU's cache */
+    UNWIND_BUCKETS = 512,    /* 32 KiB, of which a small program touches a part */
+    UNWIND_FILES = 4,        /* that a walk remembers */
+    UNWIND_FRAMED_MOST = 32, /* frames of code of no file in a row */
     UNWIND_PAGE = 4096,
     UNWIND_FIRST = 112 << 10, /* of the first stack, which are there from the start */
     UNWIND_FIRST_MOST =
@@ -117,47 +117,21 @@ static void unwind_put(uint64_t key, uint64_t rule)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* The build ID among a segment's notes, as a number; 0: there is none.  Notes begin at multiples of 4. */
-static uint64_t unwind_build_id(const char *at, uint64_t size)
-{
-    uint64_t first, last;
-    ElfW(Nhdr) note;
-
-    for (; size >= sizeof(note) + 4; at += 4, size -= 4) {
-        memcpy(&note, at, sizeof(note));
-        if (note.n_type != UNWIND_BUILD_ID || note.n_namesz != 4 || note.n_descsz < 8 ||
-            note.n_descsz > size - sizeof(note) - 4 || memcmp(at + sizeof(note), "GNU", 4) != 0)
-            continue;
-        memcpy(&first, at + sizeof(note) + 4, 8);
-        memcpy(&last, at + sizeof(note) + 4 + note.n_descsz - 8, 8);
-        return (first ^ last * UNWIND_MIX) | 1;
-    }
-    return 0;
-}
-
-/* The build ID mixed with the load address; 0: no build ID was found.  The file's headers mostly lie at its start. */
+/* The build ID mixed with the load address; 0: no build ID was found. */
 static uint64_t unwind_file_id(const struct unwind_file *file)
 {
-    const char *start = (const char *)(uintptr_t)file->start; // NOLINT
-    uint64_t id = 0;
-    ElfW(Ehdr) header;
-    ElfW(Phdr) part;
+    uint32_t bytes;
+    const unsigned char *id = file->end - file->start < MODULES_PAGE
+                                  ? NULL
+                                  : modules_build_id((const char *)(uintptr_t)file->start, // NOLINT
+                                                     &bytes);
+    uint64_t first, last;
 
-    if (file->end - file->start < UNWIND_HEADERS)
+    if (!id)
         return 0;
-    memcpy(&header, start, sizeof(header));
-    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff > UNWIND_HEADERS / 2 ||
-        header.e_phentsize != sizeof(part) || header.e_phnum > UNWIND_HEADERS / 2 / sizeof(part))
-        return 0;
-    for (unsigned i = 0; i < header.e_phnum && id == 0; i++) {
-        uint64_t at;
-        memcpy(&part, start + header.e_phoff + i * sizeof(part), sizeof(part));
-        at = file->bias + part.p_vaddr;
-        if (part.p_type == PT_NOTE && at >= file->start && part.p_memsz < UNWIND_HEADERS &&
-            at + part.p_memsz <= file->end)
-            id = unwind_build_id((const char *)(uintptr_t)at, part.p_memsz); // NOLINT
-    }
-    return id != 0 ? id ^ file->start * UNWIND_MIX : 0;
+    memcpy(&first, id, sizeof(first));
+    memcpy(&last, id + bytes - sizeof(last), sizeof(last));
+    return ((first ^ last * UNWIND_MIX) | 1) ^ file->start * UNWIND_MIX;
 }
 
 /* What the loader maps of a file, and its tables.  glibc before 2.35 is not asked. */
@@ -435,6 +409,34 @@ static bool unwind_step_signal(struct unwind_walk *walk, struct unwind_frame *fr
            unwind_bounds(walk, frame->sp);
 }
 
+#if defined(__x86_64__)
+/* push %rbp; mov %rsp, %rbp: CFA = rbp + 16, the return address and the caller's rbp below it. */
+#define UNWIND_FRAMED                                                                              \
+    ((uint64_t)2 << 40 | (uint64_t)(uint16_t)-1 << 24 | (uint64_t)(uint16_t)-2 << 8 |              \
+     UNWIND_FP_CFA << 3 | UNWIND_FP)
+
+/* Code of no file was made at run time (JIT) and mostly keeps frame pointers.  They are followed if they lead back to code of
+ * a file: then they were no other values. */
+static bool unwind_is_framed(struct unwind_walk *walk, struct unwind_frame frame)
+{
+    for (unsigned i = 0; i < UNWIND_FRAMED_MOST; i++) {
+        if (unwind_file(walk, frame.ip - 1))
+            return i > 0;
+        if (frame.interrupted || !unwind_step(walk, UNWIND_FRAMED, &frame))
+            return false;
+    }
+    return false;
+}
+#else
+#define UNWIND_FRAMED UNWIND_UNKNOWN
+static bool unwind_is_framed(struct unwind_walk *walk, struct unwind_frame frame)
+{
+    (void)walk;
+    (void)frame;
+    return false;
+}
+#endif
+
 bool unwind_walk(struct unwind_frame frame, bool (*visit)(uint64_t address, void *arg), void *arg)
 {
     struct unwind_walk walk;
@@ -446,7 +448,9 @@ bool unwind_walk(struct unwind_frame frame, bool (*visit)(uint64_t address, void
         uint64_t rule = unwind_rule(&walk, frame.ip + (frame.interrupted ? 1 : 0));
         switch (unwind_kind(rule)) {
         case UNWIND_UNKNOWN:
-            return false;
+            if (!unwind_is_framed(&walk, frame) || !unwind_step(&walk, UNWIND_FRAMED, &frame))
+                return false;
+            break;
         case UNWIND_END:
             return true;
         case UNWIND_SIGNAL:

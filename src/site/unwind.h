@@ -8,7 +8,8 @@
  * the program once for each address, and unwind.c keeps what came out.
  *
  * What the words of a rule cannot say is UNWIND_UNKNOWN: expressions except those of realigned stacks, addresses in no
- * file, files without .eh_frame_hdr (ld makes none for -static unless --eh-frame-hdr is given).  The walk ends there.
+ * file, files without .eh_frame_hdr (ld makes none for -static unless --eh-frame-hdr is given).  The walk ends there, except
+ * that on x86-64 it follows the frame pointers of code in no file (JIT) if these lead back to a file's.
  * The compiler's unwinder is asked for nothing: it allocates under a lock of its own, so a walk within that allocation
  * would wait for itself.
  *

@@ -176,6 +176,8 @@ struct stook_cache {
     /* Pending slabs (slab/node_steps.h), and objects that leave a quarantine: threads that do not use the cache
      * may have them.  A thread that empties the cache waits for 0. */
     _Atomic uint32_t pending;
+    _Atomic uint32_t
+        held; /* objects in the queues of a quarantine: free, though out of their slabs */
     uint64_t *stat_kept; /* counters (slab/stat.h): NULL until they are first switched on */
     int stat_mode;       /* STOOK_STATS_*; atomic */
     size_t object_size, align;

@@ -51,7 +51,7 @@ static unsigned layout_least(const struct layout_plan *plan, uint32_t stride)
 {
     unsigned order = 0;
 
-    while (order <= plan->order_max && layout_bytes(plan, order) < plan->object.lead + stride)
+    while (layout_bytes(plan, order) < plan->object.lead + stride)
         order++;
     return order;
 }
@@ -64,19 +64,12 @@ static uint32_t layout_meta_most(const struct layout_plan *plan, uint32_t slab)
     return (uint32_t)((uint64_t)slab * (BLOCK_META - BLOCK_META / 64) / BLOCK_SIZE);
 }
 
-/* Of that stride, in so many bytes of a slab. */
-static unsigned layout_objects(uint32_t bytes, uint32_t stride)
-{
-    uint32_t n = bytes / stride;
-
-    return n < STOOK_SLAB_OBJECTS_MAX ? n : STOOK_SLAB_OBJECTS_MAX;
-}
-
 /* The order's cost without columns, or ~0 where it does not do. */
 static uint32_t layout_cost(const struct layout_plan *plan, unsigned order)
 {
     uint32_t slab = layout_bytes(plan, order), stride = plan->object.stride;
-    uint32_t room = slab - plan->object.lead, n = layout_objects(room, stride);
+    uint32_t room = slab - plan->object.lead, most = room / stride;
+    uint32_t n = most < STOOK_SLAB_OBJECTS_MAX ? most : STOOK_SLAB_OBJECTS_MAX;
     uint32_t waste = room - n * stride;
     uint32_t share = (uint32_t)((uint64_t)waste * LAYOUT_SHARE / slab);
 
@@ -92,10 +85,11 @@ static uint32_t layout_cost(const struct layout_plan *plan, unsigned order)
 /* Without columns; false where no order does. */
 static bool layout_choose_order(const struct layout_plan *plan, unsigned *best)
 {
+    unsigned least = layout_least(plan, plan->object.stride);
     uint32_t best_cost = ~(uint32_t)0;
 
-    for (unsigned order = layout_least(plan, plan->object.stride); order <= plan->order_max;
-         order++) {
+    /* What no block holds has slabs of one object each. */
+    for (unsigned order = least; order == least || order <= plan->order_max; order++) {
         uint32_t cost = layout_cost(plan, order);
         if (cost < best_cost) {
             *best = order;
@@ -132,26 +126,23 @@ static bool layout_read(struct layout_plan *plan, const struct layout_request *r
 {
     size_t align = request->align < 2 ? 2 : request->align; /* links lie at even addresses */
     struct columns_object *object = &plan->object;
+    unsigned common;
     size_t stride;
 
     *plan =
         (struct layout_plan){.wishes = request->wishes,
                              .page_shift = request->page_shift ? request->page_shift : PAGE_SHIFT,
                              .orders = request->orders ? request->orders : ~0u};
-    if (request->size == 0 || request->size > STOOK_OBJECT_SIZE_MAX || (align & (align - 1)) ||
-        plan->page_shift < PAGE_SHIFT || plan->page_shift > LAYOUT_PAGE_MAX)
-        return false;
-    stride = (request->size + align - 1) & ~(align - 1);
-    if (stride > STOOK_OBJECT_SIZE_MAX || request->gap > LAYOUT_GAP_MAX ||
+    if (request->size == 0 || request->size > STOOK_OBJECT_SIZE_MAX ||
+        align > STOOK_OBJECT_SIZE_MAX || (align & (align - 1)) || plan->page_shift < PAGE_SHIFT ||
+        plan->page_shift > LAYOUT_PAGE_MAX || request->gap > LAYOUT_GAP_MAX ||
         request->lead % align != 0 || request->lead > LAYOUT_LEAD_MAX)
         return false;
     stride = (request->size + request->gap + align - 1) & ~(align - 1);
     plan->order_max =
-        LAYOUT_ORDER_MAX - (request->size <= LAYOUT_COMMON_MAX) + PAGE_SHIFT - plan->page_shift;
-    plan->order_common = (unsigned)LAYOUT_ORDER_COMMON - (plan->wishes & LAYOUT_DENSE ? 1 : 0);
-    plan->order_common = plan->order_common + PAGE_SHIFT > plan->page_shift
-                             ? plan->order_common + PAGE_SHIFT - plan->page_shift
-                             : 0;
+        LAYOUT_ORDER_BLOCK - (request->size <= LAYOUT_COMMON_MAX) + PAGE_SHIFT - plan->page_shift;
+    common = LAYOUT_ORDER_COMMON - !!(plan->wishes & LAYOUT_DENSE) + PAGE_SHIFT;
+    plan->order_common = common > plan->page_shift ? common - plan->page_shift : 0;
     object->used = (uint32_t)request->size + request->gap;
     object->lead = request->lead;
     object->align = (uint32_t)align;

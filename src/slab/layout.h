@@ -15,9 +15,10 @@
 
 enum {
     LAYOUT_ORDER_MAX =
-        9, /* 2 MiB, a whole block: for objects beyond LAYOUT_COMMON_MAX, others have one less */
+        11, /* 8 MiB, four blocks: one object that no block holds, as debugging lays it out */
+    LAYOUT_ORDER_BLOCK = 9, /* objects beyond LAYOUT_COMMON_MAX; others have one less */
     LAYOUT_COMMON_MAX = 256 << 10,
-    LAYOUT_RECIPROCAL = 43, /* object index = offset * reciprocal >> 43, exact to 2^21 * 2^21 */
+    LAYOUT_RECIPROCAL = 46, /* object index = offset * reciprocal >> 46, exact to 2^23 * 2^23 */
     LAYOUT_DESCRIPTOR = 32, /* sizeof(struct slab); outside columns follow it */
     LAYOUT_LINK_MIN = 48,   /* strides below keep their links inside: outside costs over 4 % */
     LAYOUT_LINK_SIZE = 2,

@@ -151,9 +151,7 @@ __attribute__((cold)) bool node_wait(struct stook_cache *cache, unsigned *turns)
 
 __attribute__((cold)) void node_adopt(struct stook_cache *cache)
 {
-    size_t page = 0, end = slab_pages_end();
-
-    for (; (page = slab_search(cache, page, end)) < end; page++) {
+    for (size_t page = 0; (page = slab_search(cache, page)) < SIZE_MAX; page++) {
         struct slab *slab = node_slab_at((uint32_t)page + 1);
         uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
         if (slab->page == page && (slab_flags(word) & SLAB_PENDING))

@@ -45,7 +45,7 @@ void runs_start(void)
 static bool runs_may_guard(const struct stook_cache *cache, unsigned order)
 {
     if (!(cache->flags & STOOK_CACHE_GUARD_PAGES) || os_page_size() != PAGE_SIZE ||
-        1u << order == BLOCK_PAGES)
+        1u << order >= BLOCK_PAGES)
         return false;
     if (atomic_fetch_add_explicit(&runs_guards, 1, memory_order_relaxed) <
         atomic_load_explicit(&runs_guards_most, memory_order_relaxed))

@@ -23,9 +23,13 @@ __thread struct slab_counts slab_counts;
 
 static void slab_map(const struct slab *slab, unsigned order, uint32_t entry)
 {
+    /* Granules are counted from the metadata of the page's own block, and the descriptor lies in the first block's. */
+    uint32_t block = entry ? (uint32_t)(BLOCK_META / ARENA_GRANULE) << 16 : 0;
+
     for (unsigned i = 0; i < 1u << order; i++)
         /* Release: the descriptor, for readers that find it by the map alone (watch/walk.c). */
-        __atomic_store_n(&pagemap.entry[slab->page + i], entry, __ATOMIC_RELEASE);
+        __atomic_store_n(&pagemap.entry[slab->page + i], entry - i / BLOCK_PAGES * block,
+                         __ATOMIC_RELEASE);
 }
 
 /*
@@ -163,17 +167,12 @@ struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32
     return NULL;
 }
 
-size_t slab_pages_end(void)
-{
-    size_t middle = (pagemap.middle - pagemap.base) >> PAGE_SHIFT;
-
-    return middle + (atomic_load_explicit(&pagemap.low, memory_order_relaxed) >> PAGE_SHIFT);
-}
-
 /* The parts of the library's own objects and of the program's are in one piece. */
-__attribute__((cold)) size_t slab_search(const struct stook_cache *cache, size_t page, size_t end)
+__attribute__((cold)) size_t slab_search(const struct stook_cache *cache, size_t page)
 {
     size_t high = atomic_load_explicit(&pagemap.high, memory_order_relaxed) >> PAGE_SHIFT;
+    size_t low = atomic_load_explicit(&pagemap.low, memory_order_relaxed);
+    size_t end = (pagemap.middle - pagemap.base + low) >> PAGE_SHIFT;
 
     if (page < high)
         page = high;
@@ -181,7 +180,7 @@ __attribute__((cold)) size_t slab_search(const struct stook_cache *cache, size_t
     while (page < end &&
            pagemap_cache(__atomic_load_n(&pagemap.entry[page], __ATOMIC_ACQUIRE)) != cache->index)
         page++;
-    return page < end ? page : end;
+    return page < end ? page : SIZE_MAX;
 }
 
 struct stook_cache *slab_user_cache(const void *object)

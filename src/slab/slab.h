@@ -173,11 +173,9 @@ static inline struct slab *slab_find(const struct stook_cache *cache, const void
  * the program goes on. */
 struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32_t *index);
 
-/* The first page from `page` on, below `end`, that has a slab of the cache; `end` if none has.  Pages are counted
- * from the window's base. */
-size_t slab_search(const struct stook_cache *cache, size_t page, size_t end);
-/* All slabs that there are now lie below. */
-size_t slab_pages_end(void);
+/* The first page from `page` on that has a slab of the cache; SIZE_MAX: none has.  Pages are counted from the window's
+ * base. */
+size_t slab_search(const struct stook_cache *cache, size_t page);
 
 /* The cache an address belongs to, or NULL: no object of a slab. */
 struct stook_cache *slab_cache_of(const void *object);

@@ -16,6 +16,7 @@
 #include "sample/shadow.h"
 #include "sample/sites.h"
 #include "sheaf/slot.h"
+#include "site/modules.h"
 #include "site/tag.h"
 #include "slab/mark.h"
 #include "slab/stat.h"

@@ -27,12 +27,12 @@ int stook_cache_stat_enable(struct stook_cache *cache, int on)
     }
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
-    done = stat_switch(cache, on);
+    done = cache->alive && stat_switch(cache, on);
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
     if (done)
         return 0;
-    errno = ENOMEM;
+    errno = cache->alive ? ENOMEM : EINVAL;
     return -1;
 }
 
@@ -41,7 +41,7 @@ int stook_cache_stat(struct stook_cache *cache, struct stook_stat *stat)
     const size_t events = offsetof(struct stook_stat, alloc_fastpath);
     struct stook_stat all = {0};
 
-    if (!grow_is_sized(stat->size)) {
+    if (!cache->alive || !grow_is_sized(stat->size)) {
         errno = EINVAL;
         return -1;
     }
@@ -73,10 +73,10 @@ int stook_cache_usage(struct stook_cache *cache, struct stook_cache_usage *usage
 {
     struct stook_cache_usage all = {0};
     struct stats_cache row;
-    bool sized = grow_is_sized(usage->size);
+    bool may = cache->alive && grow_is_sized(usage->size);
 
-    if (!sized || !stats_readable()) {
-        errno = sized ? EDEADLK : EINVAL;
+    if (!may || !stats_readable()) {
+        errno = may ? EDEADLK : EINVAL;
         return -1;
     }
     (void)stats_read_cache(cache->index, &row);

@@ -149,14 +149,9 @@ static bool walk_slab(struct walk *walk, size_t page)
 /* The next slab with an object out of it; false: there is none.  Inside the library, without locks. */
 static bool walk_next(struct walk *walk)
 {
-    size_t end = slab_pages_end(), page = walk->page;
-
-    while ((page = slab_search(walk->cache, page, end)) < end)
-        if (walk_slab(walk, page++)) {
-            walk->page = page;
+    while ((walk->page = slab_search(walk->cache, walk->page)) < SIZE_MAX)
+        if (walk_slab(walk, walk->page++))
             return true;
-        }
-    walk->page = end;
     return false;
 }
 

@@ -89,10 +89,10 @@ int stook_profile_write(int fd)
 /* ---- what the environment asks for ------------------------------------------------------------ */
 
 /*
- *   STOOK_PROFILE         where to, at the end; %p becomes the process number, %% a percent sign
- *   STOOK_PID             only this process writes (stook profile gives its own number, which exec
- *                         keeps), not those that it starts
- *   STOOK_PROFILE_SIGNAL  USR2, or a number: a snapshot to FILE.1, FILE.2, … at each such signal
+ *   STOOK_PROFILE  where to, at the end; %p becomes the process number, %% a percent sign.  Behind USR2 or a
+ *                  number, and a comma: a snapshot to FILE.1, FILE.2, … at each such signal, too
+ *   STOOK_PID      only this process writes (stook profile gives its own number, which exec keeps), not
+ *                  those that it starts
  *
  * Read at start, so that what a program does to its environment changes nothing, and a handler reads
  * none.  The library's destructors run behind those of the program and of libstook-malloc.so.
@@ -142,9 +142,9 @@ static void profile_snapshot(int signal)
 
 static FIRST_TEXT __attribute__((constructor(103), used)) void profile_prepare(void)
 {
-    const char *file = setting_text(SETTING_PROFILE);
+    const char *file = setting_file(SETTING_PROFILE);
     struct sigaction action = {.sa_handler = profile_snapshot, .sa_flags = SA_RESTART};
-    int signal = (int)setting_number(SETTING_PROFILE_SIGNAL);
+    int signal = (int)setting_number(SETTING_PROFILE);
 
     if (!file)
         return;
@@ -156,7 +156,8 @@ static FIRST_TEXT __attribute__((constructor(103), used)) void profile_prepare(v
     if (signal == 0 || !exit_writes())
         return;
     if (sigaction(signal, &action, NULL) != 0)
-        setting_refuse(SETTING_PROFILE_SIGNAL, strerror(errno));
+        report_warn("STOOK_PROFILE: no profile is written at signal %d: %s", signal,
+                    strerror(errno));
 }
 
 static FIRST_TEXT __attribute__((destructor(101), used)) void profile_end(void)

@@ -55,10 +55,12 @@ void setting_accepted(enum setting_id id, char text[SETTING_ACCEPTED_MAX])
     const char *word = s->words;
     size_t n = 0, room = SETTING_ACCEPTED_MAX;
 
-    switch ((enum setting_type)s->type) {
-    case SETTING_FLAG:
-        snprintf(text, room, "0 or 1");
-        break;
+    if (s->type & SETTING_FILE) {
+        int before = snprintf(text, room, "[WORD,]FILE%s; WORD: ", *word ? " or WORD" : "");
+        text += before;
+        room -= (size_t)before;
+    }
+    switch ((enum setting_type)(s->type & ~SETTING_FILE)) {
     case SETTING_NUMBER:
         snprintf(text, room, "a %s from %zu to %zu", s->unit, s->least, s->most);
         break;

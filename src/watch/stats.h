@@ -9,7 +9,7 @@
  *
  *   resident  bytes of the pages of the cache's slabs (pages that no object has touched yet count)
  *   in_use    active objects * object size
- *   cached    free objects * object size, whether they wait in sheaves, in barns or in slabs
+ *   cached    free objects * object size: in sheaves, barns and slabs, and those that a quarantine holds back
  *   wasted    bytes that no object can use: padding up to the stride, and the ends of slabs
  */
 #ifndef STOOK_WATCH_STATS_H
@@ -28,7 +28,7 @@
 #define STATS_SUMS(X)                                                                              \
     X(active, "active_objects") /* handed to users */                                              \
     X(total, "total_objects")                                                                      \
-    X(in_sheaves, "sheaf_objects")   /* free, in sheaves of CPUs and barns */                      \
+    X(in_sheaves, "sheaf_objects")   /* free, in sheaves of CPUs and barns, held back */           \
     X(in_slabs, "slab_free_objects") /* free, in partial and empty slabs */                        \
     X(slabs, "slabs")                                                                              \
     X(sheaves, "sheaves") /* with CPUs */                                                          \

@@ -8,12 +8,14 @@
 #include <stook/stat.h>
 #include <stook/stook.h>
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { OBJECTS = 9, BULK = 4 };
 
-static const size_t sizes[] = {(256 << 10) + 1, 300000, 1 << 20, (1 << 20) + 17,
-                               STOOK_OBJECT_SIZE_MAX};
+static const size_t sizes[] = {(256 << 10) + 1, 300000,        1 << 20, (1 << 20) + 17,
+                               2 << 20,         (2 << 20) + 1, 3 << 20, STOOK_OBJECT_SIZE_MAX};
 
 static void fill(char *object, size_t size, unsigned i)
 {
@@ -151,4 +153,84 @@ TEST(limits)
     assert_int_equal(stook_cache_destroy(cache), 0);
     assert_null(stook_cache_create("larger", (size_t)STOOK_OBJECT_SIZE_MAX + 1, NULL));
     assert_int_equal(errno, E2BIG);
+}
+
+/* Tags and counters of a cache as of any other: what is allocated, by which call, and what is freed. */
+TEST(counted)
+{
+    struct stook_cache *cache = stook_cache_create("counted", 3 << 20, NULL);
+    struct stook_stat stat = {.size = sizeof(stat)};
+    struct stook_tag_stat site = {.size = sizeof(site)};
+    void *objects[4];
+    unsigned tag;
+
+    assert_non_null(cache);
+    assert_int_equal(stook_tags_enable(cache, 1), 0);
+    assert_int_equal(stook_cache_stat_enable(cache, STOOK_STATS_ALL), 0);
+    for (unsigned i = 0; i < 4; i++)
+        assert_non_null(objects[i] = stook_alloc(cache, 0));
+    tag = stook_tag_of(objects[0]);
+    assert_true(tag != 0 && stook_tag_of(objects[3]) == tag);
+    assert_int_equal(stook_tag_stat(tag, &site), 0);
+    assert_int_equal(site.live_objects, 4);
+    assert_true(site.live_bytes >= (size_t)4 * (3 << 20));
+    stook_free_bulk(cache, 4, objects);
+    assert_int_equal(stook_tag_stat(tag, &site), 0);
+    assert_int_equal(site.live_objects, 0);
+    assert_int_equal(site.total_objects, 4);
+    assert_int_equal(stook_cache_stat(cache, &stat), 0);
+    if (!getenv("STOOK_DEBUG"))
+        assert_true(stat.alloc_slab == 4 && stat.free_slab == 4);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+static atomic_bool stop;
+static atomic_uint done, failed;
+
+static void *allocate(void *arg)
+{
+    while (!atomic_load(&stop)) {
+        char *object = stook_alloc(arg, 0);
+        atomic_fetch_add(object ? &done : &failed, 1);
+        if (object)
+            object[STOOK_OBJECT_SIZE_MAX - 1] = 1;
+        stook_free(arg, object);
+    }
+    return NULL;
+}
+
+/* A thread allocates while others fork: it waits for the fork, and the child has what it needs. */
+TEST(beside_forks)
+{
+    struct stook_cache *cache = stook_cache_create("forked", STOOK_OBJECT_SIZE_MAX, NULL);
+    char *mine = stook_alloc(cache, 0);
+    pthread_t thread;
+
+    assert_non_null(mine);
+    fill(mine, STOOK_OBJECT_SIZE_MAX, 1);
+    assert_int_equal(pthread_create(&thread, NULL, allocate, cache), 0);
+    for (unsigned i = 0; i < 50; i++) {
+        unsigned before = atomic_load(&done);
+        int status;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            char *object = stook_alloc(cache, STOOK_ZERO);
+            bool whole = object && object[STOOK_OBJECT_SIZE_MAX - 1] == 0 && object != mine &&
+                         mine[STOOK_OBJECT_SIZE_MAX - 1] == 2;
+            stook_free(cache, object);
+            stook_free(cache, mine);
+            _exit(whole ? 0 : 1);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        while (atomic_load(&done) == before && atomic_load(&failed) == 0)
+            ;
+    }
+    atomic_store(&stop, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(atomic_load(&failed), 0);
+    check(mine, STOOK_OBJECT_SIZE_MAX, 1);
+    stook_free(cache, mine);
+    assert_int_equal(stook_cache_destroy(cache), 0);
 }

@@ -120,9 +120,9 @@ WRAP_QUIETLY(uint32_t, depot_put, 0, (const uint64_t *frames, unsigned depth), (
 #define STEP 11
 #endif
 
-enum { CACHES = 6, OBJECTS = 300, LARGE = 3 << 20 };
+enum { CACHES = 7, OBJECTS = 300, LARGE = 3 << 20 };
 
-static const size_t sizes[CACHES] = {64, 3000, 20000, 40, 500, 270000};
+static const size_t sizes[CACHES] = {64, 3000, 20000, 40, 500, 270000, LARGE};
 static struct check_object held[CACHES * OBJECTS];
 static size_t nheld;
 static bool checks; /* check_all() knows where all objects are: not what a quarantine holds */
@@ -146,7 +146,7 @@ static void check(void)
 
 static void got(struct stook_cache *cache, size_t size, void *object)
 {
-    memset(object, 0x44, size);
+    memset(object, 0x44, size < LARGE ? size : 1);
     held[nheld++] = (struct check_object){cache, object};
 }
 
@@ -218,7 +218,10 @@ static void use_caches(struct stook_group group)
     }
     for (unsigned c = 0; c < CACHES; c++) {
         struct stook_cache *cache = caches[c];
-        size_t n = sizes[c] > 200000 ? 3 : sizes[c] > 10000 ? 20 : OBJECTS / 3;
+        size_t n = sizes[c] == LARGE   ? 1
+                   : sizes[c] > 200000 ? 3
+                   : sizes[c] > 10000  ? 20
+                                       : OBJECTS / 3;
         if (!cache)
             continue;
         for (unsigned i = 0; i < n; i++) {
@@ -229,6 +232,8 @@ static void use_caches(struct stook_group group)
             if (object)
                 got(cache, sizes[c], object);
         }
+        if (sizes[c] == LARGE)
+            continue;
         errno = 0;
         n = stook_alloc_bulk(cache, 0, n, objects) == 0 ? n : 0;
         MAY_FAIL(n > 0);

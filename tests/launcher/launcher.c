@@ -8,7 +8,7 @@
  * A signal that ends the launcher ends the test, too.  If the launcher is killed, the kernel kills the test's process.
  *
  * LAUNCHER_REPORTS=fail (make check-debug): a test has failed if one of its processes reported a corruption, by
- * STOOK_CORRUPTION_FILE.  LAUNCHER_SLOWER=N multiplies SECONDS.
+ * the file of STOOK_ON_CORRUPTION.  LAUNCHER_SLOWER=N multiplies SECONDS.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -118,7 +118,7 @@ static void reports_gather(void)
     if (!asked || strcmp(asked, "fail") != 0)
         return;
     reports_fd = mkostemp(reports, O_CLOEXEC);
-    if (reports_fd < 0 || setenv("STOOK_CORRUPTION_FILE", reports, 1) != 0) {
+    if (reports_fd < 0 || setenv("STOOK_ON_CORRUPTION", reports, 1) != 0) {
         perror(reports);
         exit(ENDED);
     }

@@ -234,7 +234,7 @@ def bufsizes():
     info = subprocess.run([build / "bin/stook", "info", "--json"], capture_output=True, text=True, check=True)
     limit = json.loads(info.stdout)["limits"]["object_size"]
     with tempfile.TemporaryDirectory() as folder:
-        for size in (8192, 200000, 300000, 1 << 20, 8 << 20):
+        for size in (8192, 200000, 300000, 1 << 20, 3 << 20, 8 << 20):
             if size + 4096 <= limit:  # HAProxy puts a header in front of some
                 proxy = haproxy.Proxy(build / "pools/haproxy", "haproxy-stook", f"{folder}/{size}", (), f"tune.bufsize {size}")
                 done = haproxy.answered(proxy.load("keep", 500, 10))

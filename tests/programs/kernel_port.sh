@@ -31,7 +31,7 @@ tar -xf "$found" -C "$work" "$name/Makefile" "$name/mm/mempool.c" "$name/lib/rha
     "$name"/include/linux/{mempool,rhashtable,rhashtable-types,jhash,list_nulls,gfp_types}.h
 sed -i 's/pool->elements\[--pool->curr_nr\]/pool->elements[--pool->curr_nr \& ~1]/w '"$work/planted" "$work/$name/mm/mempool.c"
 [ -s "$work/planted" ]
-if STOOK_CORRUPTION_FILE=/dev/null port "$work/$name" >"$work/said" 2>&1; then
+if STOOK_ON_CORRUPTION=/dev/null port "$work/$name" >"$work/said" 2>&1; then
     echo "a planted error is not found"
     exit 1
 fi

@@ -28,8 +28,8 @@ int main(int argc, char **argv)
 }
 C
 source=$STOOK_SOURCE_DIR
-${CC:-cc} -std=gnu17 -D_GNU_SOURCE -I"$source/tools" -I"$source/src" -I"$source/include" -o profile \
-    driver.c "$source"/tools/stook/profile/profile*.c \
+${CC:-cc} -std=gnu17 -D_GNU_SOURCE -I"$source/tools" -I"$source/src" -I"$source/include" -I"$source/vendor" -o profile \
+    driver.c "$source"/tools/stook/profile/profile*.c "$source/vendor/rustc-demangle/demangle.c" \
     "$source"/tools/{export/profile_out,stook/profile/json,stook/profile/proto,stook/option,stook/standard}.c \
     "$STOOK_BUILD_DIR"/lib/libstook-look.a "$STOOK_BUILD_DIR"/lib/libstook.a -pthread
 

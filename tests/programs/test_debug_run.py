@@ -70,13 +70,12 @@ assert zone["hex"].startswith("01cc") and zone["start"] == lines[0]["at"], zone
 # Both forms are appended to a file, too, also before an abort; a path that cannot be is no reason to stop.
 with tempfile.TemporaryDirectory() as folder:
     file = os.path.join(folder, "reports")
-    text = run("--debug", "FZPU", STOOK_CORRUPTION_FILE=file)
+    text = run("--debug", "FZPU", STOOK_ON_CORRUPTION=file)
     assert text == open(file, encoding="utf-8").read() and len(bugs(text)) == 6, text
-    last = run("--debug", "ZP", status=-signal.SIGABRT, STOOK_ON_CORRUPTION="abort", STOOK_REPORT="json",
-               STOOK_CORRUPTION_FILE=file)
+    last = run("--debug", "ZP", status=-signal.SIGABRT, STOOK_ON_CORRUPTION=f"abort,{file}", STOOK_REPORT="json")
     assert last and text + last == open(file, encoding="utf-8").read(), last
-    assert len(bugs(run("--debug", "FZPU", STOOK_CORRUPTION_FILE=folder))) == 6
-    assert "stook: STOOK_CORRUPTION_FILE=" in run("--debug", "FZPU", STOOK_CORRUPTION_FILE=4096 * "x")
+    assert len(bugs(run("--debug", "FZPU", STOOK_ON_CORRUPTION=folder))) == 6
+    assert "stook: STOOK_ON_CORRUPTION=" in run("--debug", "FZPU", STOOK_ON_CORRUPTION="/" + 4096 * "x")
 
 # A name, and who goes on: without flags the program ends at the first fault that malloc finds.
 assert not [bug for bug in bugs(run("--debug", "Z,malloc-16;-", status=-signal.SIGABRT)) if "red zone" in bug]
@@ -90,4 +89,4 @@ for flags in ("Q", "FZ,", "F-"):
     assert f"--debug takes letters of FZPUTAO, or -; " in run("--debug", flags, status=125), flags
 text = run(status=-signal.SIGABRT, STOOK_DEBUG="Q", STOOK_ON_CORRUPTION="perhaps")
 assert "stook: STOOK_DEBUG=Q is ignored: it takes letters of FZPUTAO" in text, text
-assert "stook: STOOK_ON_CORRUPTION=perhaps is ignored: it takes abort or continue" in text, text
+assert "stook: STOOK_ON_CORRUPTION=perhaps is ignored: it takes [WORD,]FILE or WORD; WORD: flags, abort or continue" in text, text

@@ -48,10 +48,10 @@ with tempfile.TemporaryDirectory() as folder:
     untouched(run([STOOK, "profile", "--save", "link", "--", *TRUE]), LINK, 125)
     # A report of a corruption is on standard error in any case.
     for name in ("link", "fifo"):
-        wrong = run(WRONG, LD_PRELOAD=LIBRARY, STOOK_CORRUPTION_FILE=name)
+        wrong = run(WRONG, LD_PRELOAD=LIBRARY, STOOK_ON_CORRUPTION=f"flags,{name}")
         assert "stook: BUG" in wrong.stderr, wrong
         untouched(wrong, "", wrong.returncode)
-    wrong = run(WRONG, LD_PRELOAD=LIBRARY, STOOK_CORRUPTION_FILE="reports")
+    wrong = run(WRONG, LD_PRELOAD=LIBRARY, STOOK_ON_CORRUPTION="flags,reports")
     with open("reports", encoding="utf-8") as file:
         assert "stook: BUG" in file.read(), wrong
 

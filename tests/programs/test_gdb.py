@@ -121,4 +121,12 @@ with tempfile.TemporaryDirectory() as folder:
         assert re.search(r": free, in its slab\n(.*\n)+  freed by thread %d on CPU .*\n    0x\w+ main \+ " % process.pid, out), out
     for out in whole[::2]:
         assert ": in use\n" in out and "freed by" not in out, out
+
+    # Objects that a quarantine holds are free, and gdb says where they are.
+    process, places, freed = start({**os.environ, "STOOK_HARDEN": "quarantine"})
+    out, _ = gdb(["-p", str(process.pid)], "stook caches", "stook sheaves widgets", "stook objects widgets", f"stook whatis {min(freed)}")
+    end(process)
+    live = {int(line, 16) for line in out.splitlines() if re.fullmatch("0x[0-9a-f]+", line)}
+    assert int(row_of(out, "widgets")["in use"]) == LIVE == len(live) and not live & freed, out
+    assert re.search(r"^quarantine of CPU \d+ ", out, re.M) and re.search(r"is object \d+ .*: (quarantine of|CPU|barn of|free)", out), out
 print("objects are where gdb says")

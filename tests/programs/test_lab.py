@@ -74,7 +74,7 @@ for scenario in SCENARIOS:
     options = (scenario, "--operations", "30k", "--seed", 7)
     first = lab(*options, "--json")
     assert first == lab(*options, "--json", STOOK_HARDEN="order", STOOK_MODE="locked",
-                        STOOK_TOPOLOGY="node:1 core:1", STOOK_STATS="slow", STOOK_ADAPTIVE="1",
+                        STOOK_TOPOLOGY="node:1 core:1", STOOK_STATS="slow",
                         STOOK_CACHED_MAX="1M", STOOK_LIMIT="64M", STOOK_TAGS="1"), scenario
     assert lab(*options) == lab(*options), scenario
     other = run(scenario, "--operations", "30k", "--seed", 8)

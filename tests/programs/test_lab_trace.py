@@ -265,7 +265,7 @@ assert close > 100 * N, close
 some = ["upstream", "stook"] if SANITIZED else DESIGNS
 options = (HANDED, *TWO, "--topology", machine("ublk"), "--time", "--design", ",".join(some))
 text, first = lab(*options), lab(*options, "--json")
-assert first == lab(*options, "--json", STOOK_HARDEN="order", STOOK_MODE="locked", STOOK_ADAPTIVE="1",
+assert first == lab(*options, "--json", STOOK_HARDEN="order", STOOK_MODE="locked",
                     STOOK_TOPOLOGY="node:1 core:1", STOOK_STATS="slow",
                     STOOK_CACHED_MAX="1M", STOOK_TAGS="1")
 result = json.loads(first)

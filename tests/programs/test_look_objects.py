@@ -67,24 +67,30 @@ class Program:
 
 def inspect(where, places, freed, what):
     at = {name: int(address, 16) for name, address in places.items() if name != "ready"}
-    asked = [at["live"], at["live"] + 7, at["main"], at["slab"], at["large"] + 70000, at["span"] + 4000000, at["stack"]]
+    asked = [at["live"], at["live"] + 7, at["main"], at["slab"], at["large"] + 70000, at["span"] + 4000000, at["stack"],
+             at["buffer"], at["buffer"] + 2500000, at["spare"] + 2500000]
     said = [a for a in as_json("whatis", "--json", *where, *(hex(a) for a in asked))["addresses"]]
     assert [a["address"] for a in said] == asked
-    live, within, main, slab, large, span, stack = said
+    live, within, main, slab, large, span, stack, buffer, behind, spare = said
     for one, start in ((live, at["live"]), (within, at["live"])):
         assert one["cache"] == "widgets" and one["state"] == "live" and one["object"] == start and one["bytes"] == 200, (what, one)
     assert main["cache"] == slab["cache"] == "widgets", (what, main, slab)
-    assert main["state"] in ("cpu", "free") and slab["state"] in ("free", "barn", "cpu"), (what, main, slab)
-    assert (large["kind"], large["object"], large["bytes"]) == ("large", at["large"], 307200 if what[:5] != "debug" else 311296), (what, large)
+    assert main["state"] in ("cpu", "free", "held") and slab["state"] in ("free", "barn", "cpu", "held"), (what, main, slab)
+    assert (large["kind"], large["object"], large["bytes"]) == ("large", at["large"], 311296 if what.startswith(("debug", "hardened")) else 307200), (what, large)
     assert (span["kind"], span["object"]) == ("large", at["span"]) and span["bytes"] >= 5 << 20, (what, span)
     assert stack["kind"] == "elsewhere", (what, stack)
+    for one in (buffer, behind):
+        assert one["cache"] == "buffers" and one["state"] == "live" and one["object"] == at["buffer"] and one["bytes"] == 3 << 20, (what, one)
+    assert spare.get("state") != "live", (what, spare)  # its slab went back, unless the cache has debug flags
+    assert [o["object"] for o in as_json("walk", "--json", *where, "buffers")["objects"] if o["state"] == "live"] == [at["buffer"]], what
     walked = as_json("walk", "--json", "--all", *where, "widgets")["objects"]
     states = collections.Counter(o["state"] for o in walked)
     users = {o["object"] for o in walked if o["state"] == "live"}
     assert states["live"] == LIVE == len(users) and not users & freed and at["live"] in users, (what, states)
     cache = next(c for c in as_json("caches", "--json", *where)["caches"] if c["name"] == "widgets")
     assert cache["active_objects"] == LIVE and cache["total_objects"] == len(walked), (what, cache, states)
-    assert cache["sheaf_objects"] == states["cpu"] + states["barn"], (what, cache, states)
+    assert cache["sheaf_objects"] == states["cpu"] + states["barn"] + states["held"], (what, cache, states)
+    assert (states["held"] > 0) == what.startswith("hardened"), (what, states)
     alone, after = stook("walk", "--free", *where, "widgets").split("\n\n")
     assert len(alone.splitlines()) == 1 + len(walked) - LIVE and after.startswith("next: stook whatis "), (what, alone[-300:], after)
     return live, slab
@@ -111,6 +117,7 @@ def run_inspect(what, lacks=False, **environment):
 
 run_inspect("plain", STOOK_CORE_DUMP="all")
 run_inspect("without its data", lacks=True)
+run_inspect("hardened", STOOK_HARDEN="quarantine", STOOK_CORE_DUMP="all")
 if not locked:
     for live, slab in run_inspect("debug", STOOK_DEBUG="ZU", STOOK_CORE_DUMP="all"):
         assert any("main" in frame for frame in live["allocated"]["stack"]) and "freed" not in live, live

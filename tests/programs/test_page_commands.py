@@ -98,12 +98,15 @@ class Page:
 
     PROGRAM = """#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 int main(void)
 {
+    const char *profile = getenv("STOOK_PROFILE");
+
     for (int i = 0; i < 99999; i++)
         free(malloc((size_t)i));
-    while (getenv("STOOK_PROFILE_SIGNAL"))
+    while (profile && strncmp(profile, "USR2,", 5) == 0)
         pause(); /* it is asked for profiles */
     return 0;
 }

@@ -137,7 +137,7 @@ def check_shown():
     for arguments in (["--size", 992, "--align", 64, "--columns", "link,group,tag"],
                       ["--size", 8, "--columns", "link,group:4"],
                       ["--size", 2304, "--columns", "group", "--page-size", 65536],
-                      ["--size", 2080768, "--columns", "group,tag,track,link", "--ctor"],
+                      ["--size", 4194304, "--columns", "group,tag,track,link", "--ctor"],
                       ["--size", 50, "--align", 2, "--outside", "--columns", "link,track"]):
         lines = plan(*arguments).splitlines()
         bars = [line for line in lines if line.startswith("  |")]
@@ -232,7 +232,7 @@ def check_refusals():
             (("--size", "0"), "--size 0"),
             (("--size", "-8"), "--size -8"),
             (("--size", "8x"), "--size 8x"),
-            (("--size", "2080769"), "2080769"),
+            (("--size", "4194305"), "4194305"),
             (("--size", "99999999999999999999999"), "number"),
             (("--size", "64", "--align", "48"), "power of two"),
             (("--size", "64", "--align", "8192"), "4096"),

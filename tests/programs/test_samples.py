@@ -30,7 +30,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "profile"
         env = os.environ | {"LD_PRELOAD": str(BUILD / "lib/libstook-malloc.so"), "STOOK_SAMPLE": "64K",
-                            "STOOK_PROFILE": str(out), "STOOK_PROFILE_SIGNAL": "USR2", "PYTHONMALLOC": "malloc"}
+                            "STOOK_PROFILE": f"USR2,{out}", "PYTHONMALLOC": "malloc"}
         program = os.path.realpath("/usr/bin/python3")
         subprocess.run([program, "-c", PROGRAM], env=env, check=True)
         documents = [json.loads(pathlib.Path(f"{out}.{n}").read_text()) for n in (1, 2)]

@@ -19,7 +19,7 @@ LIBRARY = BUILD / "lib/libstook-malloc.so"
 PRELOAD = LIBRARY.exists() and not any(key.endswith("SAN_OPTIONS") for key in os.environ)
 CLEAN = {key: value for key, value in os.environ.items()
          if not re.match(r"STOOK_(?!SOURCE_DIR|BUILD_DIR|TEST_DIR)|MALLOC_|LD_PRELOAD", key)}
-KIND = {"flag", "number", "bytes", "choice", "signal", "CPUs", "text", "letters", "words"}
+KIND = {"number", "bytes", "choice", "signal", "CPUs", "text", "letters", "words", "file"}
 work = tempfile.TemporaryDirectory()
 
 
@@ -45,14 +45,14 @@ for row in rows.values():
     assert row["sentence"].endswith(".") and row["takes"], row
 assert rows["STOOK_RESERVE"]["value"] == 32 << 20 and rows["STOOK_RESERVE"]["unit"] == "bytes"
 assert rows["STOOK_LIMIT"]["value"] is None and rows["STOOK_LIMIT"]["least"] == 1
-assert rows["STOOK_TAGS"]["value"] == 0 and rows["STOOK_MODE"]["value"] == "rseq"
+assert rows["STOOK_TAGS"]["value"] == "0" and rows["STOOK_MODE"]["value"] == "rseq"
 assert rows["STOOK_HUGE_PAGES"]["words"] == "never full always"
 
 wrong = {"STOOK_LIMIT": "much", "STOOK_MODE": "lock", "STOOK_RESEVE": "1M"}
-rows, unknown, said = table(STOOK_RESERVE="3M", STOOK_VIEW="on", STOOK_TOPOLOGY="node:2 core:x",
+rows, unknown, said = table(STOOK_RESERVE="3M", STOOK_VIEW="1", STOOK_TOPOLOGY="node:2 core:x",
                             **wrong)
 assert (rows["STOOK_RESERVE"]["value"], rows["STOOK_RESERVE"]["source"]) == (3 << 20, "environment")
-assert rows["STOOK_RESERVE"]["written"] == "3M" and rows["STOOK_VIEW"]["value"] == 1
+assert rows["STOOK_RESERVE"]["written"] == "3M" and rows["STOOK_VIEW"]["value"] == "1"
 for name in ("STOOK_LIMIT", "STOOK_MODE"):
     assert rows[name]["source"] == "bad value ignored", rows[name]
     assert rows[name]["value"] == {"STOOK_MODE": "rseq"}.get(name) and "STOOK_TOPOLOGY=node:2 core:x is ignored" in said, said
@@ -150,7 +150,7 @@ for document in documents:
     used += re.findall(r"^\| `?(STOOK_[A-Z_]+)`?,? ", content, re.M) if document.suffix == ".md" else []
     # What a program defines before it includes kmem.h, what a test gives a page, and what only lib/stook/sim reads,
     # are no settings.
-    used = [name for name in used if not name.startswith("STOOK_KMEM_") and name not in ("STOOK_RELEASE_URL", "STOOK_TOPOLOGY")]
+    used = [name for name in used if not name.startswith("STOOK_KMEM_") and name not in ("STOOK_TOPOLOGY",)]
     for name in set(used) - set(rows):
         problems.append(f"{document.relative_to(ROOT)}: {name} is no setting")
 # Nothing else reads the environment.

@@ -92,7 +92,7 @@ screen = Screen(120, 24, "-d", "0.3", str(target.pid))
 text = screen.wait("^widgets ")
 lines = text.splitlines()
 golden = f"""stook top - #  process # (prog_seen), Stook #, MODE mode, # of # CPUs used every # s
-resident #: in use #, cached #, wasted #; warm #; RSS #
+resident #: in use #, cached #, wasted #, warm #, RSS #
 objects # in use, # in sheaves, # free in slabs
 METER #%
 

@@ -36,11 +36,19 @@ resident = text.split("\nresident\n")[1].split("\n\n")[0]
 assert re.search(r"^ +[\d.]+[KMG]?  free objects of sparse slabs$", resident, re.M) and "in all" in resident, resident
 assert sum(fill["slabs"] for fill in seen["fills"]) >= seen["sparse"]["slabs"] > 100
 assert len(re.findall(r"^ *\d+ % and more ", text, re.M)) == 10, text
-addresses = stook("why", "--objects", process.pid).split()
-assert len(addresses) == seen["sparse"]["objects"] == len(set(addresses)), (len(addresses), seen["sparse"])
-assert json.loads(stook("whatis", "--json", process.pid, addresses[0]))["addresses"][0]["state"] == "live"
 process.kill()
 process.communicate()
+
+# Objects in sheaves and in a quarantine are not in use.
+for environment in ({}, {"STOOK_HARDEN": "quarantine"}):
+    process = start("malloc", "5", program=PROGRAM, **environment)
+    seen = json.loads(stook("why", "--json", process.pid))
+    adds_up(seen, process.pid)
+    addresses = stook("why", "--objects", process.pid).split()
+    assert len(addresses) == seen["sparse"]["objects"] == len(set(addresses)), (environment, len(addresses), seen["sparse"])
+    assert json.loads(stook("whatis", "--json", process.pid, addresses[0]))["addresses"][0]["state"] == "live"
+    process.kill()
+    process.communicate()
 
 # Of a stack the innermost frame that is no wrapper of malloc is named.
 process = start("malloc", "5", program=PROGRAM, STOOK_DEBUG="U")

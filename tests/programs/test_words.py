@@ -17,8 +17,6 @@ from tool import STOOK, do, start, stook
 
 WORDS = ("resident", "in use", "cached", "wasted")
 folder = tempfile.TemporaryDirectory()
-target = start()
-PID = str(target.pid)
 
 
 def short(count):
@@ -47,89 +45,98 @@ def row(text, name):
     return {word.replace("_", " "): cell for word, cell in zip(head, line.split())}
 
 
-# The truth is the process's own report, as JSON.
-path = os.path.join(folder.name, "report")
-do(target, f"report {path}")
-with open(path, encoding="utf-8") as file:
-    own = json.load(file)
-truth = {word: own["totals"][word.replace(" ", "_") + "_bytes"] for word in WORDS}
-truth |= {"warm": own["arena"]["warm_bytes"], "peak": own["totals"]["peak_bytes"]}
-assert truth["resident"] == truth["in use"] + truth["cached"] + truth["wasted"], truth
-assert len(set(truth.values())) >= 5 and min(truth[word] for word in WORDS) > 0, truth
-widgets = next(cache for cache in own["caches"] if cache["name"] == "widgets")
-library = [cache for cache in own["caches"] if cache["internal"]]
-
-
-def same(what, found, of=truth):
+def same(what, found, of):
     wanted = {word: value for word, value in of.items() if word in found}
     assert wanted and {word: found[word] for word in wanted} == wanted, (what, found, wanted)
     print(what, len(wanted))
 
 
-shorts = {word: short(count) for word, count in truth.items()}
-shorts_of_widgets = {word: short(widgets[word.replace(" ", "_") + "_bytes"]) for word in (*WORDS, "peak")}
+def read_by_all(target):
+    pid = str(target.pid)
 
-do(target, f"table {path}")
-with open(path, encoding="utf-8") as file:
-    table = file.read()
-same("report", row(table, "total"), shorts)
-same("report: a cache", row(table, "widgets"), shorts_of_widgets)
-heads = dict(re.findall(r"^(peak|resident|warm) +(\S+) ", table, re.M))
-assert heads == {word: shorts[word] for word in heads} and len(heads) == 3, table
-rows = [line.split()[0] for line in table.split("\n\n")[1].splitlines()]
-assert rows.index("(library)") < rows.index("(large)") < rows.index("total") and not any(name.startswith("stook-") for name in rows), rows
-assert row(table, "(library)")["resident"] == short(sum(cache["resident_bytes"] for cache in library))
+    # The truth is the process's own report, as JSON.
+    path = os.path.join(folder.name, "report")
+    do(target, f"report {path}")
+    with open(path, encoding="utf-8") as file:
+        own = json.load(file)
+    truth = {word: own["totals"][word.replace(" ", "_") + "_bytes"] for word in WORDS}
+    truth |= {"warm": own["arena"]["warm_bytes"], "peak": own["totals"]["peak_bytes"]}
+    assert truth["resident"] == truth["in use"] + truth["cached"] + truth["wasted"], truth
+    assert len(set(truth.values())) >= 5 and min(truth[word] for word in WORDS) > 0, truth
+    widgets = next(cache for cache in own["caches"] if cache["name"] == "widgets")
+    assert widgets["active_objects"] == sum(i % 10 and i % 7 and i >= 10000 and 1 for i in range(30000)), widgets
+    library = [cache for cache in own["caches"] if cache["internal"]]
 
-seen = json.loads(stook("caches", "--json", PID))
-same("caches --json", {word: seen["totals"][word.replace(" ", "_") + "_bytes"] for word in (*WORDS, "peak")} | {"warm": seen["arena"]["warm_bytes"]})
-text = stook("caches", PID)
-same("caches", row(text, "total"), shorts)
-same("caches: a cache", row(text, "widgets"), shorts_of_widgets)
-assert row(text, "(library)")["resident"] == short(sum(cache["resident_bytes"] for cache in library))
-assert text.rstrip().splitlines()[-1] == f"next: stook report --html FILE {PID}", text
-for key in ("resident", "in-use", "cached", "wasted", "peak", "objects"):
-    text = stook("caches", "--all", "--sort", key, PID)
-    names = [line.split()[0] for line in text.splitlines() if re.match(r"[\w-]+ +\S+ +\S+ +\S+ +\S+ +\S+ +\d+ +\d+ ", line)]
-    names = [name for name in names if name != "total"]
-    field = {"objects": "active_objects"}.get(key, key.replace("-", "_") + "_bytes")
-    found = [next(c for c in seen["caches"] if c["name"].split()[0] == name)[field] for name in names]
-    assert len(found) >= len(library) + 2 and found == sorted(found, reverse=True), (key, names, found)
-    assert "stook-cache" in names and "(library)" not in text.split("(--all")[0], text
+    shorts = {word: short(count) for word, count in truth.items()}
+    shorts_of_widgets = {word: short(widgets[word.replace(" ", "_") + "_bytes"]) for word in (*WORDS, "peak")}
 
-listed = next(line for line in json.loads(stook("list", "--json")) if line["pid"] == target.pid)
-same("list --json", {word: listed[word.replace(" ", "_") + "_bytes"] for word in (*WORDS, "warm")})
-text = stook("list")
-same("list", row(text, PID), shorts)
-assert text.rstrip().splitlines()[-1].startswith("next: stook "), text
+    do(target, f"table {path}")
+    with open(path, encoding="utf-8") as file:
+        table = file.read()
+    same("report", row(table, "total"), shorts)
+    same("report: a cache", row(table, "widgets"), shorts_of_widgets)
+    heads = dict(re.findall(r"^(peak|resident|warm) +(\S+) ", table, re.M))
+    assert heads == {word: shorts[word] for word in heads} and len(heads) == 3, table
+    rows = [line.split()[0] for line in table.split("\n\n")[1].splitlines()]
+    assert rows.index("(library)") < rows.index("(large)") < rows.index("total") and not any(name.startswith("stook-") for name in rows), rows
+    assert row(table, "(library)")["resident"] == short(sum(cache["resident_bytes"] for cache in library))
 
-page = os.path.join(folder.name, "page.html")
-stook("report", "--html", page, PID)
-with open(page, encoding="utf-8") as file:
-    text = file.read()
-tiles = {word: (int(count), said) for count, said, word in re.findall(r'<b title="(\d+) bytes">([^<]*)</b>([\w ]+)<', text)}
-same("page", tiles, {word: (count, long(count)) for word, count in truth.items()})
-assert len(tiles) == 6, tiles
-cells = re.findall(r'<th scope="row" title="widgets">.*?</tr>', text, re.S)[0]
-assert re.findall(r"<td>([^<]*)</td>", cells)[:5] == [long(widgets[word.replace(" ", "_") + "_bytes"]) for word in (*WORDS, "peak")], cells
+    seen = json.loads(stook("caches", "--json", pid))
+    same("caches --json", {word: seen["totals"][word.replace(" ", "_") + "_bytes"] for word in (*WORDS, "peak")} | {"warm": seen["arena"]["warm_bytes"]}, truth)
+    text = stook("caches", pid)
+    same("caches", row(text, "total"), shorts)
+    same("caches: a cache", row(text, "widgets"), shorts_of_widgets)
+    assert row(text, "(library)")["resident"] == short(sum(cache["resident_bytes"] for cache in library))
+    assert text.rstrip().splitlines()[-1] == f"next: stook report --html FILE {pid}", text
+    for key in ("resident", "in-use", "cached", "wasted", "peak", "objects"):
+        text = stook("caches", "--all", "--sort", key, pid)
+        names = [line.split()[0] for line in text.splitlines() if re.match(r"[\w-]+ +\S+ +\S+ +\S+ +\S+ +\S+ +\d+ +\d+ ", line)]
+        names = [name for name in names if name != "total"]
+        field = {"objects": "active_objects"}.get(key, key.replace("-", "_") + "_bytes")
+        found = [next(c for c in seen["caches"] if c["name"].split()[0] == name)[field] for name in names]
+        assert len(found) >= len(library) + 2 and found == sorted(found, reverse=True), (key, names, found)
+        assert "stook-cache" in names and "(library)" not in text.split("(--all")[0], text
 
-exporter = subprocess.Popen([STOOK, "export", "--listen", "127.0.0.1:0", "--pid", PID], stdout=subprocess.PIPE, text=True)
-with urllib.request.urlopen(exporter.stdout.readline().split()[1], timeout=60) as answer:
-    metrics = dict(re.findall(r"^stook_heap_(\w+)_bytes\{[^}]*\} (\d+)$", answer.read().decode(), re.M))
-exporter.send_signal(signal.SIGTERM)
-exporter.communicate()
-same("export", {word.replace("_", " "): int(count) for word, count in metrics.items()})
+    listed = next(line for line in json.loads(stook("list", "--json")) if line["pid"] == target.pid)
+    same("list --json", {word: listed[word.replace(" ", "_") + "_bytes"] for word in (*WORDS, "warm")}, truth)
+    text = stook("list")
+    same("list", row(text, pid), shorts)
+    assert text.rstrip().splitlines()[-1].startswith("next: stook "), text
 
-if shutil.which("tmux") and "built without" not in stook("top", PID, status=1):
-    tmux = ["tmux", "-S", os.path.join(folder.name, "socket"), "-f", "/dev/null"]
-    subprocess.run([*tmux, "new-session", "-d", "-x", "130", "-y", "30", f"{STOOK} top {PID}"], check=True)
-    for _ in range(200):
-        text = subprocess.run([*tmux, "capture-pane", "-p"], check=True, stdout=subprocess.PIPE, text=True).stdout
-        if "\nwidgets " in text:
-            break
-        time.sleep(0.05)
-    subprocess.run([*tmux, "kill-server"], check=True)
-    said = {word: re.search(rf"\b{word} ([\d.]+[KMG]?)", text.splitlines()[1])[1] for word in (*WORDS, "warm")}
-    same("top", said, shorts)
-    same("top: a cache", row(text, "widgets"), shorts_of_widgets)
-    assert row(text, "(library)")["resident"] == short(sum(cache["resident_bytes"] for cache in library)), text
-target.kill()
+    page = os.path.join(folder.name, "page.html")
+    stook("report", "--html", page, pid)
+    with open(page, encoding="utf-8") as file:
+        text = file.read()
+    tiles = {word: (int(count), said) for count, said, word in re.findall(r'<b title="(\d+) bytes">([^<]*)</b>([\w ]+)<', text)}
+    same("page", tiles, {word: (count, long(count)) for word, count in truth.items()})
+    assert len(tiles) == 6, tiles
+    cells = re.findall(r'<th scope="row" title="widgets">.*?</tr>', text, re.S)[0]
+    assert re.findall(r"<td>([^<]*)</td>", cells)[:5] == [long(widgets[word.replace(" ", "_") + "_bytes"]) for word in (*WORDS, "peak")], cells
+
+    exporter = subprocess.Popen([STOOK, "export", "--listen", "127.0.0.1:0", "--pid", pid], stdout=subprocess.PIPE, text=True)
+    with urllib.request.urlopen(exporter.stdout.readline().split()[1], timeout=60) as answer:
+        metrics = dict(re.findall(r"^stook_heap_(\w+)_bytes\{[^}]*\} (\d+)$", answer.read().decode(), re.M))
+    exporter.send_signal(signal.SIGTERM)
+    exporter.communicate()
+    same("export", {word.replace("_", " "): int(count) for word, count in metrics.items()}, truth)
+
+    if shutil.which("tmux") and "built without" not in stook("top", pid, status=1):
+        tmux = ["tmux", "-S", os.path.join(folder.name, "socket"), "-f", "/dev/null"]
+        subprocess.run([*tmux, "new-session", "-d", "-x", "130", "-y", "30", f"{STOOK} top {pid}"], check=True)
+        for _ in range(200):
+            text = subprocess.run([*tmux, "capture-pane", "-p"], check=True, stdout=subprocess.PIPE, text=True).stdout
+            if "\nwidgets " in text:
+                break
+            time.sleep(0.05)
+        subprocess.run([*tmux, "kill-server"], check=True)
+        said = {word: re.search(rf"\b{word} ([\d.]+[KMG]?)", text.splitlines()[1])[1] for word in (*WORDS, "warm")}
+        same("top", said, shorts)
+        same("top: a cache", row(text, "widgets"), shorts_of_widgets)
+        assert row(text, "(library)")["resident"] == short(sum(cache["resident_bytes"] for cache in library)), text
+
+
+# What a quarantine holds back is cached, not in use.
+for settings in ({}, {"STOOK_HARDEN": "quarantine"}):
+    process = start(**settings)
+    read_by_all(process)
+    process.kill()

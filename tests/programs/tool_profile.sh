@@ -64,7 +64,7 @@ ls /tmp/stook-profile.* >/dev/null 2>&1 && ls -l /tmp/stook-profile.*
 
 # --- snapshots of a program that runs: what grew between them --------------------------------------
 mkfifo in
-STOOK_TAGS=1 STOOK_PROFILE=snap.%p STOOK_PROFILE_SIGNAL=USR2 "$stook" run -- "$program" grow <in >out 2>err &
+STOOK_TAGS=1 STOOK_PROFILE=USR2,snap.%p "$stook" run -- "$program" grow <in >out 2>err &
 pid=$!
 exec 3>in
 step() { # NUMBER: the program has taken 200 objects more, then the snapshot is there

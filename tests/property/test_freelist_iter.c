@@ -195,7 +195,7 @@ static struct stook_cache *make(size_t size, unsigned flags, bool constructed)
 TEST(every_walk)
 {
     static const size_t sizes[] = {8,   10,  14,  16,   24,   40,   48,    64,
-                                   100, 256, 700, 1024, 3000, 9000, 65536, STOOK_OBJECT_SIZE_MAX};
+                                   100, 256, 700, 1024, 3000, 9000, 65536, BLOCK_SIZE};
     unsigned fallen = 0, inside = 0;
 
     for (unsigned round = 0; round < ROUNDS; round++) {

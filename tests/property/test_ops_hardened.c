@@ -11,7 +11,6 @@
 static __attribute__((constructor(100), used)) void hardened(void)
 {
     setenv("STOOK_HARDEN", "full", 1);
-    setenv("STOOK_QUARANTINE", "64K", 1);
 }
 #pragma GCC diagnostic pop
 

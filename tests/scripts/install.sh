@@ -39,6 +39,45 @@ for compiler in "$CC" clang clang-16; do
     done
 done
 
+# A Meson project finds it by pkg-config.
+if command -v meson >/dev/null; then
+    mkdir "$work/meson"
+    cp "$STOOK_SOURCE_DIR"/packaging/consumers/{meson/meson.build,cmake/plain.c} "$STOOK_SOURCE_DIR/examples/ten_lines.c" "$work/meson/"
+    { meson setup -Db_lto=true "$work/meson/build" "$work/meson" && meson compile -C "$work/meson/build"; } >"$work/log" 2>&1 ||
+        fail "meson: $(tail -n 20 "$work/log")"
+    LD_LIBRARY_PATH=$lib "$work/meson/build/typed" | grep '^point ' >"$work/log" || fail "Meson's program reports no cache"
+    STOOK_REPORT=1 LD_LIBRARY_PATH=$lib "$work/meson/build/plain" 2>&1 | grep '^malloc-112 ' >"$work/log" || fail "Meson's program has another malloc"
+fi
+
+# A module that a program opens has the archive in it.
+cat >"$work/plugin.c" <<'PLUGIN'
+#include <stook/stook.h>
+int plugin(void);
+int plugin(void)
+{
+    struct stook_cache *cache = stook_cache_create("plugin", 100, NULL);
+    void *object = cache ? stook_alloc(cache, 0) : NULL;
+    stook_free(cache, object);
+    return object ? stook_cache_destroy(cache) : 1;
+}
+PLUGIN
+cat >"$work/host.c" <<'HOST'
+#include <dlfcn.h>
+int main(int argc, char **argv)
+{
+    void *module = dlopen(argv[argc - 1], RTLD_NOW);
+    int (*plugin)(void) = module ? (int (*)(void))dlsym(module, "plugin") : 0;
+    return plugin ? plugin() || dlclose(module) : 2;
+}
+HOST
+read -ra flags < <(pkg-config --cflags stook)
+for lto in -fno-lto -flto; do
+    "$CC" -O2 $lto -shared -fPIC -o "$work/plugin.so" "$work/plugin.c" "${flags[@]}" "$lib/libstook.a" -pthread &&
+        "$CC" -o "$work/host" "$work/host.c" -ldl && "$work/host" "$work/plugin.so" || fail "a plug-in with the archive ($lto)"
+done
+"$CC" -O2 -static-pie -fPIE -o "$work/static" "$STOOK_SOURCE_DIR/examples/ten_lines.c" "${flags[@]}" "$lib/libstook.a" -pthread &&
+    "$work/static" | grep '^point ' >"$work/log" || fail "-static-pie"
+
 # liburcu's own .pc files are the system's.
 if [ -e "$lib/libstook-urcu.so" ]; then
     system=$(env -u PKG_CONFIG_SYSROOT_DIR -u PKG_CONFIG_LIBDIR \

@@ -14,20 +14,30 @@ prefix=$work/root$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$STOOK_BUILD_DIR/C
 mv "$prefix" "$work/moved"
 
 configure() { # BUILD ARGUMENTS...
-    cmake -S "$consumer" -B "$work/$1" -G Ninja "-DCMAKE_C_COMPILER=$CC" "${@:2}" >"$work/log" 2>&1
+    cmake -S "$consumer" -B "$work/$1" -G Ninja "-DCMAKE_C_COMPILER=$CC" "-DCMAKE_CXX_COMPILER=$CXX" "${@:2}" >"$work/log" 2>&1
 }
-configure build "-DCMAKE_PREFIX_PATH=$work/moved" || fail "$(tail -n 20 "$work/log")"
-cmake --build "$work/build" >"$work/log" 2>&1 || fail "$(tail -n 20 "$work/log")"
-cd "$work/build"
-for program in typed_stook typed_stook_static; do
-    ./$program | grep -q '^point ' || fail "$program reports no cache"
-done
-for program in plain_malloc plain_malloc_static; do
-    STOOK_REPORT=1 ./$program 2>report >/dev/null || fail "$program"
-    grep -q '^malloc-112 ' report || fail "$program does not run on this malloc: $(cat report)"
-done
-if [ -e "$STOOK_BUILD_DIR/lib/libstook-urcu.so" ]; then
-    ./readers | grep -q ' 0 wrong' || fail "readers with liburcu"
+programs() { # BUILD ARGUMENTS...: all of the installed library run
+    configure "$1" "-DCMAKE_PREFIX_PATH=$work/moved" "${@:2}" || fail "$1: $(tail -n 20 "$work/log")"
+    cmake --build "$work/$1" >"$work/log" 2>&1 || fail "$1: $(tail -n 20 "$work/log")"
+    cd "$work/$1"
+    for program in typed_stook typed_stook_static; do
+        ./$program | grep '^point ' >said || fail "$1: $program reports no cache"
+        ./${program/typed/typed_cpp} >said 2>&1 || fail "$1: ${program/typed/typed_cpp}: $(cat said)"
+    done
+    for program in plain_malloc plain_malloc_static; do
+        STOOK_REPORT=1 ./$program 2>report >/dev/null || fail "$1: $program"
+        grep -q '^malloc-112 ' report || fail "$1: $program does not run on this malloc: $(cat report)"
+    done
+    if [ -e "$STOOK_BUILD_DIR/lib/libstook-urcu.so" ]; then
+        ./readers | grep ' 0 wrong' >said || fail "$1: readers with liburcu"
+    fi
+}
+programs build
+# Where the compiler sees the whole program, too.
+programs ipo -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON -DCMAKE_BUILD_TYPE=Release
+grep -q 'flto' "$work/ipo/build.ninja" || fail "no link-time optimisation"
+if command -v clang-16 >/dev/null; then
+    CC=clang-16 CXX=clang++-16 programs ipo-clang -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON -DCMAKE_BUILD_TYPE=Release
 fi
 
 # What is asked for has to be there.

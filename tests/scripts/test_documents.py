@@ -65,16 +65,18 @@ header = text("include/stook/stook.h")
 calls = {call for subject in "stook debug group kmalloc rcu reserve stat topology urcu".split()
          for call in re.findall(r"^(?:STOOK_API|static inline)(?: STOOK_\w+\([^)]*\))? [^;(]*?(stook_\w+)\(", text(f"include/stook/{subject}.h"), re.M)}
 expect(len(calls) >= 12, f"stook.h: only {len(calls)} calls were found")
+examples = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "examples").rglob("*.c*"))
 for call in calls:
     expect((ROOT / f"man/{call}.3").exists(), f"man: no page of {call}")
+    expect(re.search(rf"\b{call}\b", examples), f"examples: none calls {call}()")
 for page in (ROOT / "man").glob("*.3"):
     source = re.match(r"\.so man3/(\S+)\n", page.read_text(encoding="utf-8"))
     expect(not source or (ROOT / "man" / source[1]).exists(), f"{page.name}: no {source}")
     expect(page.stem in calls or page.stem == "stook", f"{page.name}: there is no such call")
 
 version = ".".join(re.search(rf"#define STOOK_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH"))
-expect(f'#define STOOK_VERSION_STRING "{version}"' in header, f"stook.h: its string is not {version}")
-expect(f"project(stook VERSION {version} " in text("CMakeLists.txt"), f"CMakeLists.txt: not {version}")
+expect(f'#define STOOK_VERSION_STRING "{version}"' in header and f"project(stook VERSION {version} " in text("CMakeLists.txt"),
+       f"stook.h's string, or CMakeLists.txt: not {version}")
 
 limits = " ".join(text("man/stook.3").split())
 for name, words in (("CACHES_MAX", "{} caches at one time"), ("SLAB_OBJECTS_MAX", "{} objects in a slab"),
@@ -88,7 +90,8 @@ page, ranks = text("docs/locking.md"), text("src/base/lock_ranks.h")
 ranked = re.findall(r'^    X\(\w+, "([^"]+)", "([^"]+)", "([^"]+)"\)', ranks, re.M)
 expect(len(ranked) >= 8 and [(str(i), *lock[:2]) for i, lock in enumerate(ranked, 1)] ==
        re.findall(r"^\| (\d) \| `([^`]+)` \| ([^|]+) \|", page, re.M), f"docs/locking.md: its ranks are not {ranked}")
-words = re.findall(r"^\| `([^`/]+)` \| `(\w+/\w+\.[ch])` \|", page, re.M)
+waiting = re.findall(r"^\| `(\w+/\w+\.[ch])` \|([^|]*)\|([^|]*)\|$", page, re.M)  # file, word, functions
+words = [(match[1], where) for where, word, _ in waiting if (match := re.match(r" `([^`]+)`", word))]
 for name, where in [(lock, where) for lock, _, where in ranked] + words:
     expect(re.search(rf"\b{re.split(r'[.]|->', name)[-1]}\b", text("src/" + where)), f"no {name} in {where}")
 
@@ -106,7 +109,7 @@ for source in (ROOT / "src").rglob("*.[ch]"):
             waits.add((name, function[1]))
     expect(name in homes or not re.search(r"^\s*(static )?struct (lock|once)\s+\w+( LARGE_BSS)?;|_exchange\(&[\w.]+, true\)", code, re.M),
            f"docs/locking.md: no word of {name}")
-rows = set(re.findall(r"^\| `(\w+/\w+\.[ch])` \| `(\w+)\(\)` \|", page, re.M))
+rows = {(where, name) for where, _, functions in waiting for name in re.findall(r"`(\w+)\(\)`", functions)}
 expect(len(waits) >= 20 and waits == rows,
        f"docs/locking.md: these wait and have no row: {waits - rows}; these do not wait: {rows - waits}")
 

@@ -153,7 +153,6 @@ int main(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
 
-    setenv("STOOK_QUARANTINE", "4K", 1);
     sigaction(SIGUSR1, &action, NULL);
     return tests_run(NULL, NULL);
 }

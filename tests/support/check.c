@@ -148,8 +148,8 @@ static void check_slab(uint32_t entry, uint32_t page)
     seen->objects = slab_objects(cache, word);
     seen->marks = calloc((seen->objects + 63) / 64, sizeof(uint64_t));
     CHECK(seen->marks, "no memory for the test");
-    CHECK(page % (1u << slab_order(cache, word)) == 0, "cache %s: a slab of order %u at page %u",
-          cache->name, slab_order(cache, word), page);
+    CHECK((uintptr_t)base % ((size_t)PAGE_SIZE << slab_order(cache, word)) == 0,
+          "cache %s: a slab of order %u at page %u", cache->name, slab_order(cache, word), page);
     CHECK(!(slab_flags(word) & SLAB_PENDING), "cache %s: a slab was left pending", cache->name);
     CHECK(slab_inuse(word) <= seen->objects, "cache %s: %u objects of %u in use", cache->name,
           slab_inuse(word), seen->objects);
@@ -171,12 +171,33 @@ static uint32_t check_granules(size_t bytes)
     return (uint32_t)((bytes + ARENA_GRANULE - 1) / ARENA_GRANULE);
 }
 
+/* Whether a page is one of the slab's, which may go on in the blocks behind its first one. */
+static bool check_is_of(const struct seen *seen, uint32_t page)
+{
+    char *base = (char *)pagemap.base + ((size_t)page << PAGE_SHIFT);
+    uint32_t entry = pagemap.entry[page];
+
+    return pagemap_cache(entry) == seen->cache->index && slab_at(base, entry) == seen->slab &&
+           !(zone_block(pagemap_index(base))->free[page % BLOCK_PAGES / 64] >> page % 64 & 1);
+}
+
+/* Whether a block's first page is of a slab that begins in an earlier block. */
+static bool check_goes_on(uint32_t page)
+{
+    char *base = (char *)pagemap.base + ((size_t)page << PAGE_SHIFT);
+
+    return pagemap_cache(pagemap.entry[page]) != 0 &&
+           slab_at(base, pagemap.entry[page])->page < page;
+}
+
 /* The taken pages of a block of runs; how many granules its slabs have, ~0: large objects too. */
 static uint32_t check_pages(const struct block *block, uint32_t first)
 {
     uint32_t granules = 0;
     bool large = false;
 
+    if (check_goes_on(first)) /* that was looked at */
+        return 0;
     for (uint32_t i = 0; i < BLOCK_PAGES;) {
         bool taken = !(block->free[i / 64] >> i % 64 & 1);
         uint32_t entry = pagemap.entry[first + i], pages = 1;
@@ -189,8 +210,7 @@ static uint32_t check_pages(const struct block *block, uint32_t first)
             word = atomic_load(&seen->slab->state);
             pages = 1u << slab_order(seen->cache, word);
             for (uint32_t k = 0; k < pages; k++)
-                CHECK(pagemap.entry[first + i + k] == entry &&
-                          !(block->free[(i + k) / 64] >> (i + k) % 64 & 1),
+                CHECK(check_is_of(seen, first + i + k),
                       "cache %s: page %u of a slab is not its own", seen->cache->name, k);
             granules += check_granules(
                 column_meta(seen->cache, slab_flags(atomic_load(&seen->slab->state))));

@@ -20,10 +20,10 @@ def table():
     """The rows by their first call: calls, system calls, bytes."""
     text = (ROOT / "docs/system-calls.md").read_text(encoding="utf-8")
     rows = {}
-    for line in re.findall(r"^\| (`.*) \|$", text, re.M):
-        calls, system, depth = line.split(" | ")
+    memory, more = (re.search(rf"^- {word} stands for (.*)\.$", text, re.M)[1] for word in ("MEMORY", "RECLAIM"))
+    for calls, system, depth in re.findall(r"^\| (`.*) \| (.*) \| (\d+) \|$", text, re.M):
         names = re.findall(r"`(\w+)`", calls)
-        rows[names[0]] = (names, set(re.findall(r"[a-z_0-9]+", system)), int(depth))
+        rows[names[0]] = (names, set(re.findall(r"[a-z_0-9]+", system.replace("RECLAIM", more).replace("MEMORY", memory))), int(depth))
     return rows
 
 

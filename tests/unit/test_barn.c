@@ -314,6 +314,3 @@ TEST_WITH(held_lock_is_only_tried, setup, teardown)
     assert_int_equal(barn->nr_empty, 1);
     check_all(NULL, 0);
 }
-
-/* these limits are those of caches that do not adapt */
-TESTS_WITH_SETTING("STOOK_ADAPTIVE", "0")

@@ -29,18 +29,28 @@ static unsigned objects_of(unsigned order, uint32_t stride)
     return (4096u << order) / stride;
 }
 
+/* The largest order that may be chosen: what no block holds has the least that holds it. */
+static unsigned most(size_t size, uint32_t stride)
+{
+    unsigned order = size > LAYOUT_COMMON_MAX ? LAYOUT_ORDER_BLOCK : LAYOUT_ORDER_BLOCK - 1;
+
+    while (objects_of(order, stride) == 0)
+        order++;
+    return order;
+}
+
 /* What must hold of every layout.  Plain ifs: this runs half a million times. */
 static const char *violated(const struct layout *l, size_t size, size_t align, bool writable)
 {
     uint32_t slab = (uint32_t)PAGE_SIZE << l->order;
-    unsigned order_max = size > LAYOUT_COMMON_MAX ? LAYOUT_ORDER_MAX : LAYOUT_ORDER_MAX - 1;
+    unsigned order_max = most(size, l->stride);
     bool possible = false, reached;
 
     if (l->stride < size || l->stride % align != 0)
         return "the stride";
     if (l->objects == 0 || l->objects > STOOK_SLAB_OBJECTS_MAX || l->min_objects == 0)
         return "the objects";
-    if (l->order > order_max || l->min_order > l->order)
+    if (l->order > order_max || l->min_order > l->order || order_max > LAYOUT_ORDER_MAX)
         return "the orders";
     if (l->objects != objects_of(l->order, l->stride) ||
         l->min_objects != objects_of(l->min_order, l->stride))
@@ -106,39 +116,40 @@ TEST(index_arithmetic)
     for (size_t size = 1; size <= STOOK_OBJECT_SIZE_MAX; size += size < 600 ? 1 : size / 40) {
         struct layout l;
         assert_true(layout_plan(&l, size, 1 + (size >= 2), LAYOUT_WRITABLE));
+        uint32_t slab = (uint32_t)PAGE_SIZE << most(size, l.stride);
         /* Every offset for small strides; for others around every object, and some more. */
         if (size < 64) {
-            for (uint32_t offset = 0; offset < (uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX;
-                 offset += STEP)
+            for (uint32_t offset = 0; offset < slab; offset += STEP)
                 if (layout_index(&l, offset) != offset / l.stride)
                     fail_msg("offset %u of stride %u", offset, l.stride);
             continue;
         }
-        for (uint32_t at = 0; at < (uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX; at += STEP * l.stride) {
+        for (uint32_t at = 0; at < slab; at += STEP * l.stride) {
             assert_int_equal(layout_index(&l, at), at / l.stride);
             assert_int_equal(layout_index(&l, at + l.stride - 1), at / l.stride);
             if (at > 0)
                 assert_int_equal(layout_index(&l, at - 1), at / l.stride - 1);
         }
         for (int i = 0; i < 200; i++) {
-            uint32_t offset = random_below(&seed, (uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX);
+            uint32_t offset = random_below(&seed, slab);
             assert_int_equal(layout_index(&l, offset), offset / l.stride);
         }
     }
 }
 
-/* The multiplication is exact for every stride there can be, at the last byte of each object. */
+/* The multiplication is exact for every stride there can be, at the last byte of each object: also in slabs as large as
+ * debugging makes them. */
 TEST(index_of_every_stride)
 {
-    for (uint32_t stride = 4; stride <= STOOK_OBJECT_SIZE_MAX;
+    for (uint32_t stride = 8; stride <= STOOK_OBJECT_SIZE_MAX + 2 * STOOK_ALIGN_MAX;
          stride += stride < LAYOUT_COMMON_MAX ? STEP : 61 * STEP) {
         struct layout l = {.reciprocal =
                                (((uint64_t)1 << LAYOUT_RECIPROCAL) + stride - 1) / stride};
-        uint32_t last = ((uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX) / stride;
+        unsigned order = stride > BLOCK_SIZE ? LAYOUT_ORDER_MAX : LAYOUT_ORDER_BLOCK;
+        uint32_t last = ((uint32_t)PAGE_SIZE << order) / stride;
         for (uint32_t k = last > 3 ? last - 3 : 0; k <= last; k++) {
-            if (k * stride < (uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX)
-                if (layout_index(&l, k * stride) != k)
-                    fail_msg("object %u of stride %u", k, stride);
+            if (k * stride < (uint32_t)PAGE_SIZE << order && layout_index(&l, k * stride) != k)
+                fail_msg("object %u of stride %u", k, stride);
             if (k > 0 && layout_index(&l, k * stride - 1) != k - 1)
                 fail_msg("the end of object %u of stride %u", k - 1, stride);
         }
@@ -173,10 +184,12 @@ TEST(examples)
     assert_int_equal(l.order, 8);
     assert_int_equal(l.objects, 4);
     assert_int_equal(l.min_objects, 1);
-    assert_true(layout_plan(&l, STOOK_OBJECT_SIZE_MAX, 16, LAYOUT_WRITABLE));
-    assert_int_equal(l.order, 9);
-    assert_int_equal(l.objects, 1);
-    assert_int_equal(l.min_order, 9);
+    for (size_t size = (2 << 20) - (16 << 10); size <= STOOK_OBJECT_SIZE_MAX; size += 16 << 10) {
+        assert_true(layout_plan(&l, size, 16, LAYOUT_WRITABLE)); /* one object, however large */
+        assert_int_equal(l.order, size <= BLOCK_SIZE ? 9 : 10);
+        assert_int_equal(l.objects, 1);
+        assert_int_equal(l.min_order, l.order);
+    }
     for (unsigned size = 12; size <= 64;
          size += 52) { /* constructed: links outside, also of tiny ones */
         assert_true(layout_plan(&l, size, 4, 0));

@@ -4,11 +4,12 @@
 """The JSON report parses strictly, has the keys that docs/report.md promises, and adds up."""
 import json
 import os
+import pathlib
 import re
 import subprocess
 
 PROGRAM = os.path.join(os.environ["STOOK_TEST_DIR"], "prog_report")
-DOCUMENT = os.path.join(os.environ["STOOK_SOURCE_DIR"], "docs/report.md")
+DOCS = pathlib.Path(os.environ["STOOK_SOURCE_DIR"], "docs")
 BYTES = ("in_use_bytes", "cached_bytes", "wasted_bytes")
 
 
@@ -30,20 +31,18 @@ def paths(value, at=""):
         yield at
 
 
-raw = subprocess.run([PROGRAM], check=True, stdout=subprocess.PIPE).stdout
-report = json.loads(raw.decode("utf-8"), object_pairs_hook=no_twins)
+report = json.loads(subprocess.check_output([PROGRAM]).decode("utf-8"), object_pairs_hook=no_twins)
 caches = {cache["name"]: cache for cache in report["caches"]}
 
 # The keys are those of the document, no more and no fewer.
-with open(DOCUMENT, encoding="utf-8") as file:
-    section = file.read().split("\n## JSON\n")[1].split("\n## ")[0]
-promised = set(re.findall(r"^\| `([a-zA-Z_.\[\]]+)` \|", section, re.M))
+section = (DOCS / "report.md").read_text(encoding="utf-8").split("\n## JSON\n")[1].split("\n## ")[0]
+rows = [re.findall(r"`([a-zA-Z_.\[\]]+)`", cell) for cell in re.findall(r"^\| (`[^|]+) \|", section, re.M)]
+promised = {key if key[0] != "." else row[0].rsplit(".", 1)[0] + key for row in rows for key in row}
 found = {re.sub(r"\.counters\.\w+", ".counters.NAME", path) for path in paths(report)}
 assert promised == found, sorted(promised ^ found)
 
 # Of the cache that counts, and of no other: all events that docs/statistics.md has.
-with open(os.path.join(os.path.dirname(DOCUMENT), "statistics.md"), encoding="utf-8") as file:
-    section = file.read().split("\n## Counters\n")[1].split("\n## ")[0]
+section = (DOCS / "statistics.md").read_text(encoding="utf-8").split("\n## Counters\n")[1].split("\n## ")[0]
 events = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]*) \|", section, re.M))))
 assert [name for name, cache in caches.items() if "counters" in cache] == ["plain"]
 counters = caches["plain"]["counters"]

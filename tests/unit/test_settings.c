@@ -96,12 +96,8 @@ TEST(types)
     } cases[] = {
         {SETTING_TAGS, "1", 1},
         {SETTING_TAGS, "0", 0},
-        {SETTING_TAGS, "yes", 1},
-        {SETTING_TAGS, "off", 0},
-        {SETTING_TAGS, "true", 1},
+        {SETTING_TAGS, "yes", -1},
         {SETTING_TAGS, "2", -1},
-        {SETTING_TAGS, "ye", -1},
-        {SETTING_TAGS, "YES", -1},
         {SETTING_PERTURB, "0x55", 0x55},
         {SETTING_PERTURB, "255", 255},
         {SETTING_PERTURB, "256", -1},
@@ -117,8 +113,13 @@ TEST(types)
         {SETTING_ARENA, "16M", 16 << 20},
         {SETTING_ARENA, "4096G", (long)4096 << 30},
         {SETTING_ARENA, "4097G", -1},
-        {SETTING_TRACE_LIMIT, "68K", 68 << 10},
-        {SETTING_TRACE_LIMIT, "69631", -1},
+        {SETTING_TRACE, "68K,a", 68 << 10},
+        {SETTING_TRACE, "69631,a", -1},
+        {SETTING_TRACE, "68K,", -1},
+        {SETTING_TRACE, ",a", -1},
+        {SETTING_TRACE, "a,b", -1},
+        {SETTING_TRACE, "./a,b", 0},
+        {SETTING_TRACE, "68K", 0}, /* a file */
         {SETTING_HUGE_PAGES, "never", 0},
         {SETTING_HUGE_PAGES, "full", 1},
         {SETTING_HUGE_PAGES, "always", 2},
@@ -128,20 +129,26 @@ TEST(types)
         {SETTING_REPORT, "1,json", 3},
         {SETTING_REPORT, "js", -1},
         {SETTING_TAGS, "json", -1},
-        {SETTING_ON_CORRUPTION, "abort", 0},
-        {SETTING_ON_CORRUPTION, "continue", 1},
+        {SETTING_ON_CORRUPTION, "flags", 0},
+        {SETTING_ON_CORRUPTION, "abort", 1},
+        {SETTING_ON_CORRUPTION, "continue", 2},
+        {SETTING_ON_CORRUPTION, "continue,reports", 2},
+        {SETTING_ON_CORRUPTION, "/var/tmp/abort,reports", 0},
+        {SETTING_ON_CORRUPTION, "contiune", -1},
+        {SETTING_ON_CORRUPTION, "contiune,reports", -1},
+        {SETTING_ON_CORRUPTION, "continue,", -1},
         {SETTING_DEBUG, "FZ,trees*;U", 0},
         {SETTING_DEBUG, "FX", -1},
         {SETTING_STATS, "0", STOOK_STATS_OFF},
         {SETTING_STATS, "1", STOOK_STATS_ALL},
         {SETTING_STATS, "slow", STOOK_STATS_SLOW},
         {SETTING_STATS, "2", -1},
-        {SETTING_PROFILE_SIGNAL, "SIGUSR1", SIGUSR1},
-        {SETTING_PROFILE_SIGNAL, "9", -1},
+        {SETTING_PROFILE, "SIGUSR1,a", SIGUSR1},
+        {SETTING_PROFILE, "9,a", -1},
         {SETTING_ISOLATED_CPUS, "0-8191", 0},
         {SETTING_ISOLATED_CPUS, "8192", -1},
         {SETTING_ISOLATED_CPUS, "2-", -1},
-        {SETTING_TRACE, "any, text", 0},
+        {SETTING_FAIL, "any, text", 0},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -183,8 +190,7 @@ TEST(same_as_elsewhere)
 
     setting_accepted(SETTING_PERTURB, accepted);
     assert_string_equal(accepted, "a byte from 0 to 255");
-    assert_true(setting_initial_number(SETTING_TRACE_LIMIT) == STOOK_TRACE_LIMIT);
-    assert_true(setting_check(SETTING_TRACE_LIMIT, "69632", &number) &&
+    assert_true(setting_check(SETTING_TRACE, "69632,a", &number) &&
                 number == STOOK_TRACE_LIMIT_MIN);
     assert_int_equal(TOPOLOGY_CPUS_MAX, 8192); /* the bound of ISOLATED_CPUS */
 }
@@ -194,7 +200,7 @@ TEST(same_as_elsewhere)
 static struct child child;
 
 struct reading {
-    const char *environment[8];
+    const char *environment[12];
     bool secure;
     int (*look)(void);
 };
@@ -233,7 +239,9 @@ static int looks_good(void)
     MUST(strcmp(setting_written(SETTING_RESERVE), "3M") == 0);
     MUST(setting_source(SETTING_RESERVE) == SETTING_BY_ENVIRONMENT);
     MUST(setting_number(SETTING_HUGE_PAGES) == 2);
-    MUST(strcmp(setting_text(SETTING_TRACE), "a=b") == 0);
+    MUST(strcmp(setting_file(SETTING_TRACE), "a=b") == 0);
+    MUST(strcmp(setting_file(SETTING_PROFILE), "c,d") == 0);
+    MUST(setting_number(SETTING_ON_CORRUPTION) == 2 && !setting_file(SETTING_ON_CORRUPTION));
     MUST(setting_source(SETTING_TAGS) == SETTING_BY_DEFAULT);
     return 0;
 }
@@ -244,6 +252,7 @@ TEST(values)
     /* The first of two counts, as getenv() finds it; nothing is as if it were not set. */
     assert_string_equal(
         said_by((struct reading){{"STOOK_RESERVE=3M", "STOOK_RESERVE=bad", "STOOK_TRACE=a=b",
+                                  "STOOK_PROFILE=USR1,c,d", "STOOK_ON_CORRUPTION=continue",
                                   "STOOK_TAGS=", "STOOK_HUGE_PAGES=always", "STOOKX=1", "STOOK_"},
                                  .look = looks_good}),
         "");
@@ -273,7 +282,7 @@ static int looks_refused(void)
     MUST(setting_source(SETTING_RESERVE) == SETTING_REFUSED);
     MUST(setting_number(SETTING_LIMIT) == 0 && setting_number(SETTING_MODE) == 0);
     MUST(!setting_text(SETTING_ISOLATED_CPUS));
-    MUST(setting_number(SETTING_TRACE_LIMIT) == STOOK_TRACE_LIMIT);
+    MUST(setting_number(SETTING_TRACE) == 0 && !setting_file(SETTING_TRACE));
     return 0;
 }
 
@@ -281,7 +290,7 @@ TEST(refusals)
 {
     assert_string_equal(
         said_by((struct reading){{"STOOK_RESERVE=much", "STOOK_LIMIT=0", "STOOK_MODE=lockd",
-                                  "STOOK_ISOLATED_CPUS=1-", "STOOK_TRACE_LIMIT=1K"},
+                                  "STOOK_ISOLATED_CPUS=1-", "STOOK_TRACE=1K,a"},
                                  .look = looks_refused}),
         "stook: STOOK_RESERVE=much is ignored: it takes bytes such as 64M (K, M or G may follow); "
         "the default, 32M, is used\n"
@@ -290,8 +299,8 @@ TEST(refusals)
         "stook: STOOK_MODE=lockd is ignored: it takes rseq or locked; the default, rseq, is used\n"
         "stook: STOOK_ISOLATED_CPUS=1- is ignored: it takes a list of CPUs such as 2-3,8, up to "
         "8191; it counts as not set\n"
-        "stook: STOOK_TRACE_LIMIT=1K is ignored: it takes bytes such as 64M (K, M or G may follow), "
-        "at least 68K; the default, 1G, is used\n");
+        "stook: STOOK_TRACE=1K,a is ignored: it takes [WORD,]FILE; WORD: bytes such as 64M (K, M or "
+        "G may follow), at least 68K; it counts as not set\n");
 }
 
 static int refuses(void)

@@ -7,6 +7,7 @@
 #include "support/faults.h"
 
 #include "os/os.h"
+#include "base/hooks.h"
 #include "large/arena_span.h"
 #include "large/arena_note.h"
 #include "page/arena.h"
@@ -28,6 +29,7 @@ enum {
     WITH_META = BLOCK_SIZE + BLOCK_META, /* bytes of address space of a block of slabs */
     MANY = 400,                          /* blocks, more than ever stay mapped */
     HOLES_MOST = 128,
+    META_BIG = 200, /* bytes of a descriptor */
 };
 
 static bool is_mapped(const void *address)
@@ -114,6 +116,33 @@ static char *take_slab(bool slab)
     if (pages && slab)
         memset(meta, 0, ask.meta_bytes);
     return pages;
+}
+
+/* A slab of two blocks. */
+static char *take_big(void)
+{
+    struct arena_ask ask = {
+        .pages = 2 * BLOCK_PAGES, .align = 2 * BLOCK_PAGES, .meta_bytes = META_BIG};
+    void *meta = NULL;
+    char *pages = arena_alloc(0, &ask, NULL, &meta);
+
+    if (!pages)
+        return NULL;
+    if ((uintptr_t)pages % ((size_t)2 * BLOCK_SIZE) != 0 ||
+        meta != arena_meta(pages, BLOCK_FIRST_GRANULE) ||
+        meta != arena_meta(pages + BLOCK_SIZE, arena_granule(pages + BLOCK_SIZE, meta)))
+        abort();
+    memset(meta, 1, META_BIG);
+    pages[0] = pages[2 * BLOCK_SIZE - 1] = 1;
+    return pages;
+}
+
+static void free_big(char *pages)
+{
+    void *meta = arena_meta(pages, BLOCK_FIRST_GRANULE);
+
+    memset(meta, 0, META_BIG);
+    arena_free(pages, 2 * BLOCK_PAGES, meta, META_BIG);
 }
 
 static void free_slab(char *pages)
@@ -605,6 +634,95 @@ static int metadata_is_refused(void *arg)
 }
 #endif
 
+/* Slabs of several blocks: each block goes back like others, and serves a span, a run or such a slab next. */
+static int big_slabs_go_back(void *arg)
+{
+    enum { BIG = MANY / 4 };
+    static char *big[BIG];
+    size_t used = arena_used(), low = 0, mapped = 0;
+    char *span;
+
+    for (int round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < BIG; i++)
+            MUST((big[i] = take_big()) != NULL);
+        MUST(round == 0 || low == pagemap.low); /* no new blocks */
+        low = pagemap.low;
+        MUST(arena_used() - used == (size_t)BIG * 2 * BLOCK_SIZE);
+        check_all(NULL, 0);
+        mapped = window_mapped();
+        for (unsigned i = 0; i < BIG; i++)
+            free_big(big[i]);
+        MUST(arena_used() == used);
+        if (round == 1)
+            arena_trim();
+        check_all(NULL, 0);
+    }
+    arena_trim();
+    MUST(all_gone(big[0], 1, true) && mapped - window_mapped() >= (size_t)BIG * 2 * BLOCK_SIZE);
+    MUST((span = take((size_t)BIG)) != NULL && take_slab(true) && take_slab(false));
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* Others' memory where a first block's metadata would be: that block is lost, and another serves. */
+static int something_else_is_big_metadata(void *arg)
+{
+    char *big = take_big(), *first;
+    uint32_t index;
+
+    MUST(big);
+    free_big(big);
+    MUST((first = take(MANY)) != NULL);
+    arena_span_free(first, MANY);
+    arena_trim();
+    for (index = pagemap_index(first);
+         zone_has_meta(&zone_all.zone[0], index) || is_mapped(pagemap_meta(index)); index++)
+        MUST(index < pagemap_index(first) + MANY);
+    for (uint32_t i = index; i < index + 8; i++) /* whichever of these is the first of a slab */
+        MUST(mmap(pagemap_meta(i), os_page_size(), PROT_READ,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == pagemap_meta(i));
+    for (unsigned i = 0; i < MANY / 4; i++) {
+        MUST((big = take_big()) != NULL);
+        MUST(pagemap_index(big) < index || pagemap_index(big) >= index + 8);
+    }
+    check_all(NULL, 0);
+    return 0;
+}
+
+#if FAULTS_POSSIBLE
+/* The n-th call that takes or gives back such slabs fails, or the n-th and what follows. */
+static int big_slabs_are_refused(void *arg)
+{
+    enum { BIG = 5 };
+    unsigned length = arg ? 1000 : 1, hits;
+
+    for (unsigned n = 1;; n++) {
+        static char *big[BIG];
+        unsigned had = 0;
+        fault_at = n, fault_length = length, fault_calls = fault_hits = 0;
+        fault_off = false;
+        for (unsigned i = 0; i < BIG; i++) {
+            errno = 0;
+            big[i] = take_big();
+            had += big[i] != NULL;
+            MUST(big[i] || errno == ENOMEM);
+        }
+        MUST(had == BIG || fault_hits > 0);
+        for (unsigned i = 0; i < BIG; i++)
+            if (big[i])
+                free_big(big[i]);
+        arena_trim();
+        fault_off = true;
+        hits = fault_hits;
+        check_all(NULL, 0);
+        arena_trim();
+        MUST(arena_used() == 0 && zone_all.zone[0].clean == 0);
+        if (hits == 0)
+            return n > 1 ? 0 : 1;
+    }
+}
+#endif
+
 /* Runs have metadata from the first note on: the block of the note when it is noted, others when they are cut. */
 static int notes_map_metadata(void *arg)
 {
@@ -685,6 +803,7 @@ static int child_of_fork(void *arg)
 /* ---- all ------------------------------------------------------------------------------------ */
 
 struct space_case {
+    const char *name;
     int (*body)(void *arg);
     void *arg;
 };
@@ -696,6 +815,8 @@ static void run(void **state)
 
     if (getenv("STOOK_EMULATED") || is_mapped((char *)pagemap.base + pagemap.high / 2))
         skip();
+    if (!hooks.span && strstr(c->name, "big")) /* the core alone has none */
+        skip();
     in_child(c->body, c->arg);
 }
 
@@ -703,7 +824,7 @@ static void run(void **state)
     {                                                                                              \
         name, run, NULL, NULL, &(struct space_case)                                                \
         {                                                                                          \
-            body, arg                                                                              \
+            name, body, arg                                                                        \
         }                                                                                          \
     }
 
@@ -732,6 +853,12 @@ int main(void)
 #if FAULTS_POSSIBLE
         CASE("metadata_is_refused", metadata_is_refused, NULL),
         CASE("metadata_is_refused_for_long", metadata_is_refused, tests),
+#endif
+        CASE("big_slabs_go_back", big_slabs_go_back, NULL),
+        CASE("something_else_is_big_metadata", something_else_is_big_metadata, NULL),
+#if FAULTS_POSSIBLE
+        CASE("big_slabs_are_refused", big_slabs_are_refused, NULL),
+        CASE("big_slabs_are_refused_for_long", big_slabs_are_refused, tests),
 #endif
         CASE("notes_map_metadata", notes_map_metadata, NULL),
         CASE("few_mappings", few_mappings, NULL),

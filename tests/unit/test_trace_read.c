@@ -345,7 +345,7 @@ TEST(asked)
     bad(&w, ASKED, "a large object that tells what was asked for");
     trace_writer_asked(one_chunk(&w), 0, 5, 100, 1, 0, 0);
     bad(&w, ASKED, "no object has this size and alignment");
-    trace_writer_asked(one_chunk(&w), 0, 5, 100, 1, 1 << 21, 0);
+    trace_writer_asked(one_chunk(&w), 0, 5, 100, 1, 1 << 23, 0);
     bad(&w, ASKED, "no object has this size and alignment");
     trace_writer_asked(one_chunk(&w), 0, 5, 100, 1, 99, 1 << 13);
     bad(&w, ASKED, "no object has this size and alignment");

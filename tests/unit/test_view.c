@@ -15,6 +15,7 @@
 #include "sample/shadow.h"
 #include "sample/sites.h"
 #include "sheaf/slot.h"
+#include "site/modules.h"
 #include "site/tag.h"
 #include "slab/stat.h"
 #include "view/view.h"

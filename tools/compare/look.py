@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What a malloc serves of a command: read from the maps that its processes had when they ended."""
+import functools
 import json
+import mmap
 import os
 import re
 import stat
@@ -51,44 +53,55 @@ def why_not(exe, files):
     return "did not load it: it is started without LD_PRELOAD, or by another loader"
 
 
-class Found:
-    """The processes under the first malloc."""
-
-    def __init__(self, those=()):
-        self.those = those
-
-    def own_mallocs(self):
-        """Notes on programs and libraries that define malloc, beside the C library."""
-        notes = {}
-        for exe, files in self.those:
-            for path in files:
-                if re.match(r"(libc|ld)[-.]", os.path.basename(path)) or not defines_malloc(path):
-                    continue
-                notes[f"{exe} has a malloc of its own: its calls do not reach a preloaded one" if path == exe else
-                      f"{exe} loads {os.path.basename(path)}, which is its malloc where none is preloaded"] = None
-        return list(notes)
+def malloc_of(exe, files):
+    """The file whose malloc a process without preloads has: the first that defines it, breadth first as the loader searches."""
+    known = {}
+    for path in files:
+        name, needed, defines = dynamic(path)
+        known[exe if path == exe else name] = path, needed, defines
+    names = [exe]
+    for name in names:  # it grows
+        path, needed, defines = known.get(name, (None, (), False))
+        if defines:
+            return path
+        names += [one for one in needed if one not in names]
+    return None
 
 
-def defines_malloc(path):
-    """Whether a 64-bit ELF file's dynamic symbols have it."""
+def own_mallocs(those):
+    """Programs that run without the C library's malloc, and the files that have theirs."""
+    found = {exe: malloc_of(exe, files) for exe, files in those}
+    return {exe: path for exe, path in found.items() if path and not re.match(r"(libc|ld)[-.]", os.path.basename(path))}
+
+
+@functools.lru_cache(None)
+def dynamic(path):
+    """Of a 64-bit ELF file: its name for the loader, the names of those that it needs, and whether it defines malloc."""
+    name, needed, defines = os.path.basename(path), [], False
     try:
-        with open(path, "rb") as file:
-            if file.read(5) != b"\x7fELF\x02":
-                return False
-            file.seek(0)
-            data = file.read()
-        table, = struct.unpack_from("<Q", data, 40)
-        size, count = struct.unpack_from("<HH", data, 58)
-        sections = [struct.unpack_from("<IIQQQQII", data, table + i * size) for i in range(count)]
-        for _, kind, _, _, offset, length, link, _ in sections:
-            for at in range(offset, offset + length, 24) if kind == 11 else ():  # SHT_DYNSYM
-                name, _, _, section = struct.unpack_from("<IBBH", data, at)
-                begin = sections[link][4] + name
-                if section and data[begin:begin + 7] == b"malloc\0":
-                    return True
-    except (OSError, struct.error, IndexError):
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            if data[:5] != b"\x7fELF\x02":
+                return name, needed, defines
+            table, = struct.unpack_from("<Q", data, 40)
+            size, count = struct.unpack_from("<HH", data, 58)
+            sections = [struct.unpack_from("<IIQQQQII", data, table + i * size) for i in range(count)]
+            for _, kind, _, _, offset, length, link, _ in sections:
+                for at in range(offset, offset + length, 24) if kind == 11 else ():  # SHT_DYNSYM
+                    of_name, _, _, section = struct.unpack_from("<IBBH", data, at)
+                    defines = defines or section and text(data, sections[link][4] + of_name) == "malloc"
+                for at in range(offset, offset + length, 16) if kind == 6 else ():  # SHT_DYNAMIC
+                    tag, of_name = struct.unpack_from("<QQ", data, at)
+                    if tag == 1:  # DT_NEEDED
+                        needed.append(os.path.basename(text(data, sections[link][4] + of_name)))
+                    elif tag == 14:  # DT_SONAME
+                        name = text(data, sections[link][4] + of_name)
+    except (OSError, ValueError, struct.error, IndexError):
         pass
-    return False
+    return name, needed, bool(defines)
+
+
+def text(data, at):
+    return data[at:data.find(b"\0", at)].decode(errors="replace")
 
 
 def peak_of_reports(folder):

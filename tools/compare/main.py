@@ -16,6 +16,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 import typing
 
 import compare
@@ -52,7 +53,7 @@ def fail(why, status=2):
 
 def installed(library):
     """Name and path of all that are found, the C library's first."""
-    found = {"glibc" if os.confstr("CS_GNU_LIBC_VERSION") else "libc": None}
+    found = {"glibc": measure.C_LIBRARY} if os.confstr("CS_GNU_LIBC_VERSION") else {"libc": None}
     if library:
         found["stook"] = library
     known = measure.said("/sbin/ldconfig", "-p").splitlines()
@@ -173,7 +174,7 @@ class Given(server.Server):
 def records(those, taken, failed, ratios, sure):
     for malloc in those:
         runs = taken.get(malloc.name, [])
-        record = {"name": malloc.name, "path": malloc.preload, "version": malloc.preload and measure.package(malloc.preload),
+        record = {"name": malloc.name, "path": malloc.preload, "version": measure.package(malloc.preload),
                   "failed": failed.get(malloc.name), "runs": len(runs)}
         record |= {key: compare.median([one.get(key) for one in runs]) for key in (*verdict.COMPARED, *SHOWN)}
         of_malloc = ratios.get(malloc.name)
@@ -183,29 +184,61 @@ def records(those, taken, failed, ratios, sure):
         yield record
 
 
+def as_it_is(options, those, processes):
+    """The rows, and notes: if the command is linked with another malloc, the first row is that one, without a preload."""
+    own = look.own_mallocs(processes)
+    notes = [f"{exe} has a malloc of its own: its calls do not reach a preloaded one" if path == exe else
+             f"{exe} is linked with {os.path.basename(path)}, which is its malloc where none is preloaded" for exe, path in own.items()]
+    library = next((path for exe, path in own.items() if path != exe), None)
+    if library and (options.mallocs or "all").split(",")[0] == "all":
+        same = [malloc for malloc in those if malloc.preload == library]
+        those = [measure.Malloc(same[0].name if same else os.path.basename(library), None), *(one for one in those if one not in same)]
+    return those, notes
+
+
 def looked_at(given, those, failed):
     """Notes on what the mallocs serve; those that did not take have failed."""
     notes, peak = [], None
-    base = look.Found()
-    for at, malloc in enumerate(those):
+    for malloc in those:
+        if malloc.preload in (None, measure.C_LIBRARY):
+            continue
         try:
             processes, peak_here = given.look(malloc, malloc.name == "stook")
         except (measure.Failed, OSError) as error:
             failed[malloc.name] = str(error)
             continue
         peak = peak or peak_here
-        if at == 0:
-            base = look.Found(processes)
-            notes += base.own_mallocs()
         if not processes:
             notes.append(f"{malloc.name}: the processes could not be looked at (ptrace is not allowed here)")
-        elif malloc.preload:
-            unserved = look.unserved(processes, malloc.preload)
-            if len(unserved) == len({exe for exe, _ in processes}):
-                failed[malloc.name] = "it did not take: " + "; ".join(unserved)
-            else:
-                notes += [f"{malloc.name}: {one}" for one in unserved]
+            continue
+        unserved = look.unserved(processes, malloc.preload)
+        if len(unserved) == len({exe for exe, _ in processes}):
+            failed[malloc.name] = "it did not take: " + "; ".join(unserved)
+        else:
+            notes += [f"{malloc.name}: {one}" for one in unserved]
     return notes, peak
+
+
+class Others:
+    """CPU time of processes that are not ours, and what a virtual machine's host took away."""
+
+    def __init__(self):
+        self.begin, self.used = time.monotonic(), self.so_far()
+
+    @staticmethod
+    def so_far():
+        try:
+            with open("/proc/stat", encoding="ascii") as file:
+                user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+        except (OSError, ValueError):
+            return float("nan")
+        return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK") - sum(os.times()[:4])
+
+    def notes(self):
+        """That they disturbed the times, if they had more than a tenth of the machine."""
+        used = (self.so_far() - self.used) / (time.monotonic() - self.begin)
+        return [f"other processes used {used:.1f} of {os.cpu_count()} CPUs meanwhile: differences in time may be theirs"] if (
+            used > os.cpu_count() / 10) else []
 
 
 def main():
@@ -215,15 +248,22 @@ def main():
         if path and path != "-" and not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK):
             fail(f"{path} cannot be written")
     those, failed = chosen(options), {}
+    try:
+        those, notes = as_it_is(options, those, given.look(measure.Malloc("", None), False)[0])
+    except (measure.Failed, OSError) as error:
+        fail(f"without a preload: {error}", 1)
     base = those[0].name
-    notes, stook_peak = looked_at(given, those, failed)
+    more, stook_peak = looked_at(given, those, failed)
+    notes += more
     if base in failed:
         fail(f"under {base}: {failed[base]}", 1)
     running = [malloc for malloc in those if malloc.name not in failed]
     rounds = int(options.rounds) or verdict.fewest_rounds((len(verdict.COMPARED) - (not options.percentile)) * max(1, len(running) - 1))
     print(f"stook: compare: {rounds} rounds of {', '.join(malloc.name for malloc in running)}", file=sys.stderr)
+    others = Others()
     results, more = measure.in_turns(running, rounds, given.run_once)
     failed |= more
+    notes += others.notes()
     if base in failed:
         fail(f"under {base}: {failed[base]}", 1)
     different, varies = verdict.differing(results, base)

@@ -14,6 +14,7 @@ import typing
 
 LIBEXEC = pathlib.Path(os.environ.get("STOOK_BENCH_LIBEXEC") or pathlib.Path(sys.argv[0]).absolute().parent)
 LAUNCH = str(LIBEXEC.parent / "stook/launch")
+C_LIBRARY = "libc.so.6"  # preloaded, since its malloc then comes before that of a library which a program is linked with
 
 
 class Failed(Exception):
@@ -38,7 +39,7 @@ class Malloc:
 
     def missing(self):
         """Why it cannot be measured, or None: a library that the loader does not take would be glibc's figures."""
-        if not self.preload:
+        if self.preload in (None, C_LIBRARY):
             return None
         if not os.path.exists(self.preload):
             return f"no {self.preload}"
@@ -61,6 +62,9 @@ def said(*words):
 
 def package(path):
     """The version of a library: its package's, or what its file's name has."""
+    if path in (None, C_LIBRARY):
+        return path and os.confstr("CS_GNU_LIBC_VERSION")
+    path = os.path.realpath(path)
     name = said("dpkg-query", "-S", path).split(": ")[0]
     return (name and said("dpkg-query", "-W", "-f", "${Package} ${Version}", name)) or os.path.basename(path)
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The flame graph of the page of `stook report`: a click zooms, the field searches.  build.sh makes flame.min.js of it.
 import flamegraph from "d3-flame-graph";
-import { select } from "d3-selection";
+import { select, selection } from "d3-selection";
 
 const byId = (id) => document.getElementById(id);
 const root = JSON.parse(byId("flame-data").textContent);
@@ -26,10 +26,13 @@ function colour(frame) {
     return frame.highlight ? "#c9a6ff" : `hsl(${12 + (hash % 14)},70%,55%)`;
 }
 
+// Nothing moves: what has transitions (new frames have one of 250 ms of their own) is drawn at once.
+for (const step of ["transition", "delay", "duration", "ease"]) selection.prototype[step] = function () { return this; };
+
 let chart;
 function draw() {
     place.replaceChildren();
-    chart = flamegraph().width(place.clientWidth).inverted(true).minFrameSize(1).transitionDuration(0);
+    chart = flamegraph().width(place.clientWidth).inverted(true).minFrameSize(1);
     chart.label(label).setColorMapper(colour).onClick((frame) => (said.textContent = label(frame)));
     chart.setSearchHandler((found, sum) => (said.textContent = `${found.length} frames, ${size(sum)}`));
     select(place).datum(root).call(chart);

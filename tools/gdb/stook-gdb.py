@@ -96,7 +96,7 @@ class Heap:
 
     def slab_at(self, address, entry):
         block = (address - self.base) >> BLOCK_SHIFT
-        return self.meta + block * self.block_meta + 32 * (entry >> 16)
+        return self.meta + block * self.block_meta + 32 * ((entry >> 16 ^ 0x8000) - 0x8000)
 
     def pages(self):
         """The first page of each run of pages with one descriptor, and its entry."""
@@ -170,6 +170,21 @@ class Cache:
             while at:
                 yield self.sheaf(f"barn of node {node}", at)
                 at = struct.unpack("<Q", self.heap.read(at, 8))[0]
+        if number(self.value["held"]):
+            yield from self.held()
+
+    def held(self):
+        """The objects of a CPU's queue of freed ones (src/harden/quarantine.c), as a sheaf."""
+        queues = symbol("quarantine_of")
+        for cpu in range(queues.type.range()[1] + 1):
+            if not number(queues[cpu]):
+                continue
+            queue = queues[cpu].dereference()
+            most, size = queue["object"].type.range()[1] + 1, number(queue["end"]) - number(queue["first"])
+            objects = struct.unpack(f"<{most}Q", self.heap.read(number(queue["object"].address), 8 * most))
+            objects = [objects[(number(queue["first"]) + i) % most] for i in range(size)]
+            own = [o for o in objects if self.heap.entry(o) & 0xffff == self.index]
+            yield f"quarantine of CPU {cpu}", number(queues[cpu]), len(own), own
 
     def sheaf(self, place, at, size=None):
         if size is None:  # of an open slot's main sheaf the slot says it

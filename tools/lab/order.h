@@ -9,17 +9,22 @@
 #include "lab/lab.h"
 
 enum { ORDER_ALLOC, ORDER_FREE };
-enum { ORDER_NOWAIT = 1, ORDER_FAILED = 2 }; /* flags of an allocation */
+/*
+ * Flags of an allocation.  NOWAIT: it is made without waiting first, as a pool does, and with waiting only if that failed.
+ * FAILED: no record frees its object.
+ */
+enum { ORDER_NOWAIT = 1, ORDER_FAILED = 2 };
 
-/* As in the file, little endian. */
+/* As in the file, little endian.  The records follow the header in the order of the calls, up to the end of the file. */
 struct order_header {
     char magic[8]; /* "STKORDER" */
+    /* Version 1.  Each record's CPU is below `cpus`, its object below `objects`. */
     uint32_t version, cpus, object_size, objects;
     uint64_t records;
 };
 struct order_record {
-    uint32_t object;
-    uint16_t cpu;
+    uint32_t object; /* unique while it is allocated; the number may be used again afterwards */
+    uint16_t cpu;    /* that makes the call */
     uint8_t op, flags;
 };
 _Static_assert(sizeof(struct order_header) == 32 && sizeof(struct order_record) == 8,

@@ -17,8 +17,7 @@
 #include <unistd.h>
 
 enum {
-    TRACE_SIZE_MAX =
-        (2 << 20) - (16 << 10), /* bytes of an object of a cache: STOOK_OBJECT_SIZE_MAX */
+    TRACE_SIZE_MAX = 4 << 20, /* bytes of an object of a cache: STOOK_OBJECT_SIZE_MAX */
     TRACE_ALIGN_MAX = 4096,
     TRACE_ASKED_ALIGN = 6 + 6, /* log2 of the largest alignment that a class has */
 };

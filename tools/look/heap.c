@@ -275,6 +275,7 @@ static enum heap_found heap_fill_cache(struct heap *heap, uint32_t index, uint64
         .secret = (uint16_t)view_get(v, copy, VIEW_cache_secret),
         .ctor = view_get(v, copy, VIEW_cache_ctor) != 0,
         .prefilled = view_get(v, copy, VIEW_cache_prefilled),
+        .count.in_sheaves = view_get(v, copy, VIEW_cache_held),
         .stat = view_get(v, copy, VIEW_cache_stat_kept),
         .stat_mode = (int)view_get(v, copy, VIEW_cache_stat_mode),
         .capacity = (uint32_t)view_get(v, policy, VIEW_policy_capacity),

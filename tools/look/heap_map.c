@@ -66,9 +66,12 @@ void heap_each_block(struct heap *heap,
             memset(page, HEAP_PAGE_OTHER, sizeof(page));
             map_free(heap, header, page);
         }
-        for (; slab < heap->slabs && heap->slab[slab].page < limit; slab++)
+        for (; slab < heap->slabs && heap->slab[slab].page < limit; slab++) {
             map_fill(page, block, heap->slab[slab].page, 1u << heap->slab[slab].order,
                      map_slab(&heap->slab[slab]));
+            if (heap->slab[slab].page + (UINT64_C(1) << heap->slab[slab].order) > limit)
+                break; /* it goes on in the next */
+        }
         for (; large < heap->larges; large++) {
             uint64_t at = (heap->large[large].address - heap->base) >> 12,
                      n = heap->large[large].bytes >> 12;

@@ -9,7 +9,7 @@
 
 enum {
     HEAP_CACHE_ROOM = 128 << 10, /* of a struct stook_cache with all its nodes */
-    HEAP_ORDER_MAX = 9,          /* of a slab: all of a block */
+    HEAP_ORDER_MAX = 11,         /* of a slab: four blocks */
 };
 
 /* An object in a sheaf, and whose. */

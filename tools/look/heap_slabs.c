@@ -55,7 +55,7 @@ static uint64_t slabs_descriptor(const struct heap *heap, uint32_t block, uint32
     const struct view *v = &heap->view;
 
     return heap->own->meta + (uint64_t)block * view_value(v, VIEW_BLOCK_META) +
-           (uint64_t)(entry >> 16) * view_value(v, VIEW_ARENA_GRANULE);
+           (uint64_t)(int16_t)(entry >> 16) * view_value(v, VIEW_ARENA_GRANULE);
 }
 
 /* The slab that begins at `page`, whose entry this is.  False: none does; what is there changed meanwhile. */

@@ -125,10 +125,25 @@ static uint64_t holes_least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Objects in sheaves are not in use. */
+/* The objects of a slab that a user has, where freed ones are held back. */
+static void holes_count_held(struct heap *heap, const struct heap_slab *slab, struct holes_slab *is,
+                             uint8_t *state)
+{
+    const struct heap_cache *cache = heap_cache_at(heap, slab->cache);
+    uint64_t holds = view_value(&heap->view, VIEW_STOOK_CACHE_QUARANTINE);
+
+    if (!cache || !(cache->flags & holds) || !heap_states(heap, slab, state))
+        return;
+    is->live = 0;
+    for (uint32_t i = 0; i < slab->objects; i++)
+        is->live += state[i] == HEAP_LIVE;
+}
+
+/* Objects in sheaves and in a quarantine are not in use. */
 static void holes_count_live(struct holes *holes)
 {
     struct heap *heap = holes->heap;
+    uint8_t *state = target_need(malloc(HEAP_OBJECTS));
 
     for (size_t i = 0; i < heap->slabs; i++)
         holes->slab[i].live = heap->slab[i].inuse;
@@ -140,6 +155,9 @@ static void holes_count_live(struct holes *holes)
         if (slab && holes->slab[slab - heap->slab].live > 0)
             holes->slab[slab - heap->slab].live--;
     }
+    for (size_t i = 0; i < heap->slabs; i++)
+        holes_count_held(heap, &heap->slab[i], &holes->slab[i], state);
+    free(state);
 }
 
 /* Which of n pages are resident; of a core file, which of them it has. */
@@ -189,13 +207,16 @@ static void holes_block(uint64_t address, const uint8_t page[HEAP_BLOCK_PAGES], 
         const struct heap_slab *slab = &heap->slab[walk->slab];
         struct holes_slab *is = &holes->slab[walk->slab];
         struct heap_cache *cache = heap_cache_at(heap, slab->cache);
+        uint64_t end = slab->page + (UINT64_C(1) << slab->order), before = is->there;
         for (uint64_t at = slab->page < first ? first : slab->page;
-             at < slab->page + (UINT64_C(1) << slab->order) && at < first + HEAP_BLOCK_PAGES; at++)
+             at < end && at < first + HEAP_BLOCK_PAGES; at++)
             is->there += there[at - first];
         sparse |= holes_is_sparse(slab, is);
         other |= is->live > 0 && (cache->internal || !holes_is_sparse(slab, is));
         if (split)
-            holes->cache[cache - heap->cache].split += (uint64_t)is->there * TARGET_PAGE;
+            holes->cache[cache - heap->cache].split += (is->there - before) * TARGET_PAGE;
+        if (end > first + HEAP_BLOCK_PAGES) /* it goes on in the next */
+            break;
     }
     if (sparse && !other)
         holes->meta += holes_meta(heap, first / HEAP_BLOCK_PAGES);

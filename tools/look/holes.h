@@ -8,7 +8,7 @@
  *     ... holes.part[HOLES_SPARSE] ...
  *     holes_free(&holes);
  *
- * An object is in use here if a user has it: those in sheaves of CPUs and barns count as free.  A slab is sparse if at most a
+ * An object is in use here if a user has it: those in sheaves and in a quarantine count as free.  A slab is sparse if at most a
  * quarter of its objects are in use.
  */
 #ifndef STOOK_LOOK_HOLES_H
@@ -24,7 +24,7 @@ enum holes_part {
     HOLES_LARGE,     /* large objects */
     HOLES_SPARSE,    /* free objects of sparse slabs */
     HOLES_SCATTERED, /* … of fuller slabs */
-    HOLES_READY,     /* … that CPUs and barns have in their sheaves */
+    HOLES_READY,     /* … that CPUs and barns have in their sheaves, or a quarantine holds */
     HOLES_PADDING,   /* between objects, and behind the last one */
     HOLES_IDLE,      /* slabs without an object in use */
     HOLES_WARM,      /* free pages that are kept */

@@ -220,6 +220,7 @@ static const struct {
     {VIEW_DEPOT_CHUNK_SHIFT, 1, 30},
     {VIEW_DEPOT_CHUNKS, 0, VIEW_ROOM / 8},
     {VIEW_GUARD_STATE_BITS, 1, 8},
+    {VIEW_MODULES_MOST, 0, 1 << 12},
 };
 _Static_assert(1 << 12 <= VIEW_TAG_CHUNK, "a chunk's tags");
 

@@ -78,7 +78,7 @@ static bool classes_plan(struct classes_cache *c, const struct slabinfo_cache *c
     c->options.align = cache->align;
     c->options.order = (int)cache->order;
     c->options.ctor = cache->constructed;
-    if (cache->order > LAYOUT_ORDER_MAX)
+    if (cache->order > LAYOUT_ORDER_BLOCK)
         return false;
     for (int i = 0; i < CLASSES_METADATA; i++) {
         memset(c->options.element, 0, sizeof(c->options.element));

@@ -197,7 +197,7 @@ static bool traces_word(struct traces_table *table, const char *word)
     if (table->classes == TRACES_CLASSES)
         return refuse("--classes: more than %d classes", TRACES_CLASSES);
     if (!traces_number(&rest, 0, TRACES_MAX, &size) ||
-        !traces_number(&rest, ':', LAYOUT_ORDER_MAX, &class->order) ||
+        !traces_number(&rest, ':', LAYOUT_ORDER_BLOCK, &class->order) ||
         !traces_number(&rest, ':', STOOK_SHEAF_CAPACITY_MAX, &class->capacity) || *rest ||
         class->capacity == 0)
         return refuse("--classes: %s is not SIZE[:ORDER[:CAPACITY]]", word);

@@ -15,8 +15,8 @@ static const char *const info_sentences[] = {
 #undef SETTING
 };
 
-static const char *const info_types[] = {"flag", "number",  "bytes", "choice", "signal",
-                                         "CPUs", "letters", "words", "text"};
+static const char *const info_types[] = {"number", "bytes",   "choice", "signal",
+                                         "CPUs",   "letters", "words",  "text"};
 static const char *const info_sources[] = {
     [SETTING_BY_DEFAULT] = "default",
     [SETTING_BY_ENVIRONMENT] = "environment",
@@ -80,7 +80,9 @@ static void info_setting_json(struct writer *w, enum setting_id id)
     setting_accepted(id, accepted);
     writer_print(w, "{\"name\": ");
     writer_json(w, setting_table[id].name);
-    info_setting_key(w, "type", info_types[setting_table[id].type]);
+    info_setting_key(w, "type",
+                     setting_table[id].type & SETTING_FILE ? "file"
+                                                           : info_types[setting_table[id].type]);
     if (*value && setting_table[id].type <= SETTING_BYTES)
         writer_print(w, ", \"value\": %zu", setting_number(id));
     else

@@ -17,14 +17,18 @@ enum { OPTION_ROWS = 32, OPTION_CODE = 256 /* getopt's of row 0: beyond all lett
 int option_setting(int status, const char *option, enum setting_id id, const char *text,
                    const char **value)
 {
-    char accepted[SETTING_ACCEPTED_MAX];
+    bool word = setting_table[id].type & SETTING_FILE;
+    char accepted[SETTING_ACCEPTED_MAX], all[64];
     size_t number;
 
     *value = text;
-    if (setting_check(id, text, &number))
+    if (word && snprintf(all, sizeof(all), "%s,x", text) >= (int)sizeof(all))
+        all[0] = ','; /* no word is so long */
+    if (setting_check(id, word ? all : text, &number))
         return STATUS_OK;
     setting_accepted(id, accepted);
-    return complain(status, "%s takes %s, not %s", option, accepted, text);
+    return complain(status, "%s takes %s, not %s", option,
+                    word ? strstr(accepted, "WORD: ") + strlen("WORD: ") : accepted, text);
 }
 
 bool option_number(const char *text, unsigned units, uint64_t least, uint64_t most,

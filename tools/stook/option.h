@@ -16,9 +16,9 @@ enum option_kind {
     OPTION_UNSIGNED, /* unsigned, from least to most */
     OPTION_NUMBER,   /* uint64_t */
     OPTION_SECONDS,  /* double; bounds in thousandths */
-    OPTION_SETTING,  /* const char *: what the setting of the number `least` takes */
-    OPTION_WORD,     /* unsigned or an enum: the place of the word in `words` */
-    OPTION_CALL,     /* read() takes it; `to` is its own */
+    OPTION_SETTING, /* const char *: what the setting of the number `least` takes, of a FILE its word */
+    OPTION_WORD, /* unsigned or an enum: the place of the word in `words` */
+    OPTION_CALL, /* read() takes it; `to` is its own */
 };
 
 struct option_row {

@@ -118,7 +118,7 @@ static const struct option_row plan_rows[] = {
     {"poison", OPTION_FLAG, &plan_command.options.poison, .modes = PLAN_LAYOUT},
     {"page-size", OPTION_CALL, &plan_command.options.page_shift, .read = plan_read_page_size,
      .modes = PLAN_LAYOUT | PLAN_SLABINFO},
-    {"order", OPTION_UNSIGNED, &plan_command.options.order, 0, LAYOUT_ORDER_MAX,
+    {"order", OPTION_UNSIGNED, &plan_command.options.order, 0, LAYOUT_ORDER_BLOCK,
      .modes = PLAN_LAYOUT},
     {"library", OPTION_FLAG, &plan_command.options.as_library, .modes = PLAN_LAYOUT},
     {"outside", OPTION_FLAG, &plan_command.options.outside, .modes = PLAN_LAYOUT},

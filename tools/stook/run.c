@@ -83,7 +83,7 @@ static int run_parse(int argc, char **argv, struct run_options *options)
         {"debug", OPTION_SETTING, &options->debug, .least = SETTING_DEBUG},
         {"harden", OPTION_SETTING, &options->harden, .least = SETTING_HARDEN},
         {"trace", OPTION_TEXT, .to = &options->trace},
-        {"trace-limit", OPTION_SETTING, &options->trace_limit, .least = SETTING_TRACE_LIMIT},
+        {"trace-limit", OPTION_SETTING, &options->trace_limit, .least = SETTING_TRACE},
     };
     const struct option_table table = {"run", STATUS_RUN, rows, sizeof(rows) / sizeof(rows[0]),
                                        .program = true};
@@ -229,7 +229,7 @@ static int run_report(const struct run_options *options)
  */
 static int run_trace(const struct run_options *options)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], *value;
     int fd, status;
 
     if (exit_expand(options->trace, (int)getpid(), path, sizeof(path)) == 0)
@@ -239,9 +239,11 @@ static int run_trace(const struct run_options *options)
         return complain(STATUS_RUN, "the trace cannot be written to %s: %s", path,
                         file_error(errno));
     close(fd);
-    status = run_set(SETTING_TRACE, options->trace);
-    if (status == STATUS_OK && options->trace_limit)
-        return run_set(SETTING_TRACE_LIMIT, options->trace_limit);
+    if (asprintf(&value, "%s,%s", options->trace_limit ? options->trace_limit : "1G",
+                 options->trace) < 0)
+        return complain(STATUS_RUN, "no memory");
+    status = run_set(SETTING_TRACE, value);
+    free(value);
     return status;
 }
 

@@ -14,7 +14,7 @@
 #include <linux/slab.h>
 #include <linux/types.h>
 
-/* The order file: docs/lab.md.  Little endian, as every machine that this runs on. */
+/* The order file: tools/lab/order.h.  Little endian, as every machine that this runs on. */
 struct stook_header {
     char magic[8];
     u32 version, cpus, object_size, objects;

@@ -34,32 +34,69 @@ static const char *names_path(struct look_names *names, const char *path, char *
 
     if (target_is_core(target))
         return target_core_file(target, path);
-    snprintf(here, size, "/proc/%d/root%s", target->pid, path);
+    snprintf(here, size, "/proc/%d/%s%s", target->pid, *path == '/' ? "root" : "cwd/", path);
     return access(here, R_OK) == 0 ? here : path;
+}
+
+static void names_add(struct look_names *names, struct profile_map map, const char *path,
+                      const char *build)
+{
+    struct profile *profile = &names->profile;
+    char here[4096 + 32];
+    const char *slash = strrchr(path, '/');
+
+    map.path =
+        *path == '[' ? path : profile_keep(profile, names_path(names, path, here, sizeof(here)));
+    map.build_id = profile_keep(profile, build);
+    map.name = profile_keep(profile, slash ? slash + 1 : path);
+    profile->maps = target_row(profile->maps, profile->nr_maps, sizeof(map));
+    profile->maps[profile->nr_maps++] = map;
 }
 
 static bool names_map(const struct target_mapping *mapping, void *arg)
 {
     struct look_names *names = arg;
-    struct profile_map *map;
-    char here[4096 + 32];
-    const char *slash, *path = mapping->path,
-                       *build = view_build_id(&names->build, names->heap->target, mapping);
+    const char *build = view_build_id(&names->build, names->heap->target, mapping);
 
-    if (!*path || *path == '[')
-        return true;
-    names->profile.maps = target_row(names->profile.maps, names->profile.nr_maps, sizeof(*map));
-    map = &names->profile.maps[names->profile.nr_maps++];
-    slash = strrchr(path, '/');
-    *map = (struct profile_map){
-        .start = mapping->begin,
-        .end = mapping->end,
-        .offset = mapping->offset,
-        .path = profile_keep(&names->profile, names_path(names, path, here, sizeof(here))),
-        .build_id = profile_keep(&names->profile, build),
-        .name = profile_keep(&names->profile, slash ? slash + 1 : path),
-    };
+    struct profile_map map = {
+        .start = mapping->begin, .end = mapping->end, .offset = mapping->offset};
+
+    if (mapping->path[0] && mapping->path[0] != '[')
+        names_add(names, map, mapping->path, build);
+    else if (mapping->execute && strncmp(mapping->path, "[v", 2) != 0) /* [vdso], [vsyscall] */
+        names_add(names, map, PROFILE_JIT, "");
     return true;
+}
+
+/* Libraries that were closed, as the process remembers them (src/site/modules.h). */
+static void names_closed(struct look_names *names)
+{
+    struct target *target = names->heap->target;
+    const struct view *v = &names->heap->view;
+    uint64_t at = view_value(v, VIEW_at_modules) + view_value(v, VIEW_modules_module), used, ready,
+             bytes;
+    unsigned char id[64];
+    char path[256], build[2 * sizeof(id) + 1];
+
+    if (!view_knows(v, VIEW_at_modules) ||
+        !view_read(v, target, view_value(v, VIEW_at_modules), VIEW_modules_used, &used))
+        return;
+    for (uint64_t i = 0; i < used && i < view_value(v, VIEW_MODULES_MOST);
+         i++, at += view_size(v, VIEW_module)) {
+        struct profile_map map = {0};
+        if (!view_read(v, target, at, VIEW_module_ready, &ready) || !ready ||
+            !view_read(v, target, at, VIEW_module_start, &map.start) ||
+            !view_read(v, target, at, VIEW_module_end, &map.end) ||
+            !view_read(v, target, at, VIEW_module_offset, &map.offset) ||
+            !view_read(v, target, at, VIEW_module_id_bytes, &bytes) || bytes > sizeof(id) ||
+            !target_read(target, at + view_value(v, VIEW_module_id), id, sizeof(id), bytes) ||
+            !target_read_text(target, at + view_value(v, VIEW_module_path), path, sizeof(path)))
+            continue;
+        for (uint64_t j = 0; j < bytes; j++)
+            (void)snprintf(build + 2 * j, 3, "%02x", id[j]);
+        build[2 * bytes] = '\0';
+        names_add(names, map, path, build);
+    }
 }
 
 struct look_names *look_names_new(struct heap *heap)
@@ -67,8 +104,12 @@ struct look_names *look_names_new(struct heap *heap)
     struct look_names *names = target_need(calloc(1, sizeof(*names)));
 
     names->heap = heap;
+    names->profile.pid = (uint64_t)heap->target->pid;
+    (void)snprintf(names->profile.root, sizeof(names->profile.root), "/proc/%d/root",
+                   heap->target->pid);
     watch_begin(); /* files are looked for */
     (void)target_for_each_mapping(heap->target, names_map, names);
+    names_closed(names);
     watch_end();
     return names;
 }

@@ -18,7 +18,7 @@ const struct why_part why_parts[HOLES_PARTS] = {
     [HOLES_LARGE] = {"large", "large objects in use"},
     [HOLES_SPARSE] = {"free_in_sparse_slabs", "free objects of sparse slabs"},
     [HOLES_SCATTERED] = {"free_in_other_slabs", "free objects of fuller slabs"},
-    [HOLES_READY] = {"free_in_sheaves", "free objects in sheaves of CPUs and barns"},
+    [HOLES_READY] = {"free_in_sheaves", "free objects in sheaves of CPUs and barns, or held back"},
     [HOLES_PADDING] = {"padding", "padding between objects"},
     [HOLES_IDLE] = {"slabs_without_objects", "slabs without an object in use"},
     [HOLES_WARM] = {"warm", "free pages that are kept warm"},
@@ -143,6 +143,8 @@ static void show_sites(const struct why *why, struct writer *w)
     const struct look_sites *sites = &why->sites;
     char name[HEAP_NAME];
 
+    if (sites->sites == 0)
+        return;
     writer_print(w, "\nsparse slabs are kept by\n");
     for (size_t i = 0; i < sites->sites && i < SHOW_SITES; i++) {
         const struct look_site *site = sites->site[i];
@@ -160,7 +162,7 @@ static void show_sites(const struct why *why, struct writer *w)
             writer_cell(w, look_group(why->heap, why->heap->group[i].number, name), 0);
             writer_print(w, "\n");
         }
-    if (sites->sites > 0 && sites->site[0]->kind == WHY_UNKNOWN)
+    if (sites->site[0]->kind == WHY_UNKNOWN)
         writer_print(
             w,
             "No call site is known: start the process with STOOK_TAGS=1 for all of them, with "

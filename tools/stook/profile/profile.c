@@ -38,7 +38,7 @@ static int profile_parse(int argc, char **argv, struct profile_options *options)
         {"collapsed", OPTION_TEXT, .to = &options->collapsed},
         {"save", OPTION_TEXT, .to = &options->save},
         {"wrappers", OPTION_TEXT, .to = &options->wrappers},
-        {"signal", OPTION_SETTING, &options->signal, .least = SETTING_PROFILE_SIGNAL},
+        {"signal", OPTION_SETTING, &options->signal, .least = SETTING_PROFILE},
     };
     bool said[sizeof(rows) / sizeof(rows[0])] = {false};
     const struct option_table table = {
@@ -127,7 +127,7 @@ static int profile_show(const char *path, const char *later, struct profile_opti
 static _Noreturn void profile_become(char **program, const char *pattern,
                                      const struct profile_options *options)
 {
-    char **argv;
+    char **argv, *value;
     size_t n = 0;
 
     while (program[n])
@@ -135,9 +135,9 @@ static _Noreturn void profile_become(char **program, const char *pattern,
     argv = calloc(n + 4, sizeof(*argv));
     if (!argv || run_claim(true) != STATUS_OK ||
         setenv(setting_table[SETTING_TAGS].name, "1", 1) != 0 ||
-        setenv(setting_table[SETTING_PROFILE].name, pattern, 1) != 0 ||
-        (options->signal ? setenv(setting_table[SETTING_PROFILE_SIGNAL].name, options->signal, 1)
-                         : unsetenv(setting_table[SETTING_PROFILE_SIGNAL].name)) != 0)
+        asprintf(&value, "%s%s%s", options->signal ? options->signal : "",
+                 options->signal ? "," : "", pattern) < 0 ||
+        setenv(setting_table[SETTING_PROFILE].name, value, 1) != 0)
         _exit(complain(STATUS_RUN, "no memory"));
     argv[0] = (char *)(uintptr_t) "stook";
     argv[1] = (char *)(uintptr_t) "run";

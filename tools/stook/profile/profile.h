@@ -59,8 +59,12 @@ struct profile_map {
     unsigned unresolved;                /* sites */
 };
 
+/* Mappings of code that no file has. */
+#define PROFILE_JIT "[JIT]"
+
 struct profile {
     struct json *json;
+    char root[32]; /* of the process, where /tmp/perf-PID.map may lie; "": ours */
     char *text;
     const char *program, *exe;
     uint64_t pid, time_ns, in_use_bytes; /* in_use_bytes ~0: unknown */

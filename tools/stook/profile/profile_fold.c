@@ -56,12 +56,12 @@ size_t profile_wraps(const struct profile_site *place, const char *more)
 static bool fold_place(struct profile_site *place, const char *more)
 {
     size_t n = profile_wraps(place, more);
+    bool all = n > 0 && n == place->nr_frames;
 
-    if (n > 0 && n == place->nr_frames)
-        return true;
+    n -= all; /* the outermost one stays: it says most */
     place->nr_frames -= n;
     memmove(place->frames, place->frames + n, place->nr_frames * sizeof(place->frames[0]));
-    return false;
+    return all;
 }
 
 void profile_fold(struct profile *profile, const char *more)

@@ -99,7 +99,8 @@ static void profile_read_map(struct profile_map *map, const struct json *json)
 
 void profile_set_map(const struct profile *profile, struct profile_site *site)
 {
-    for (size_t i = 0; i < profile->nr_maps && site->address != 0; i++)
+    /* Of two, the first: a library that was closed comes behind what is mapped. */
+    for (size_t i = 0; i < profile->nr_maps && site->address != 0 && !site->map; i++)
         if (site->address - 1 >= profile->maps[i].start && site->address - 1 < profile->maps[i].end)
             site->map = &profile->maps[i];
 }

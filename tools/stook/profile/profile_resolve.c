@@ -5,17 +5,19 @@
  */
 #include "stook/profile/profile.h"
 
+#include "look/target.h"
 #include "stook/profile/profile_code.h"
+#include "text/file.h"
 
-#ifdef STOOK_HAS_IBERTY
-#include <libiberty/demangle.h>
-#endif
+#include <rustc-demangle/demangle.h>
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { RESOLVE_NAME = 4096, RESOLVE_LINE = 1024 }; /* bytes of a name, of a line of a perf map */
 
 struct resolve_module {
     struct elf_file *elf;
@@ -23,43 +25,18 @@ struct resolve_module {
     const char *path;
 };
 
-#ifdef STOOK_HAS_IBERTY
-enum { RESOLVE_NAME = 4096 };
-
-struct resolve_name {
-    jmp_buf full;
-    size_t n;
+/* Readable names of Rust, of both manglings; NULL: it is none, or stands for a text without end. */
+static char *resolve_rust(const char *mangled)
+{
+    struct demangle name;
     char text[RESOLVE_NAME];
-};
 
-/* Names of few bytes can stand for texts without end.  The demangler has no memory of its own that would be lost. */
-static void resolve_put(const char *text, size_t n, void *to)
-{
-    struct resolve_name *name = to;
-
-    if (n >= sizeof(name->text) - name->n)
-        longjmp(name->full, 1);
-    memcpy(name->text + name->n, text, n);
-    name->n += n;
-}
-
-/* Readable names of Rust, of both manglings; NULL: it is none. */
-static char *resolve_rust(const char *mangled)
-{
-    static struct resolve_name name;
-
-    name.n = 0;
-    if (setjmp(name.full) != 0 || !rust_demangle_callback(mangled, DMGL_PARAMS, resolve_put, &name))
+    rust_demangle_demangle(mangled, &name);
+    if (!rust_demangle_is_known(&name) ||
+        rust_demangle_display_demangle(&name, text, sizeof(text), true) != OverflowOk)
         return NULL;
-    return strndup(name.text, name.n);
+    return strdup(text);
 }
-#else
-static char *resolve_rust(const char *mangled)
-{
-    (void)mangled;
-    return NULL;
-}
-#endif
 
 /* Readable names of C++, where its library is on this machine. */
 static const char *resolve_demangle(struct profile *profile, const char *name)
@@ -88,6 +65,8 @@ static const char *resolve_demangle(struct profile *profile, const char *name)
 
 static const char *resolve_open(struct profile_map *map, struct resolve_module *module)
 {
+    if (strcmp(map->path, PROFILE_JIT) == 0)
+        return "is code made at run time, and no /tmp/perf-PID.map names it";
     if (map->path[0] != '/')
         return "is no file";
     module->path = map->path;
@@ -152,6 +131,46 @@ static void resolve_site(struct profile *profile, struct profile_site *site)
             site->frames[i].function = resolve_demangle(profile, site->frames[i].function);
 }
 
+/* ---- code that was made at run time ----------------------------------------------------------- */
+
+static void resolve_line(struct profile *profile, struct profile_site *site, uint64_t start,
+                         uint64_t size, const char *name)
+{
+    struct profile_map *map = (struct profile_map *)(uintptr_t)site->map;
+
+    if (!map || site->address - 1 - start >= size || strcmp(map->path, PROFILE_JIT) != 0)
+        return;
+    map->unresolved -= site->nr_frames == 0;
+    site->nr_frames = 1;
+    site->frames[0].function = profile_keep(profile, name);
+    site->frames[0].offset = site->address - 1 - start;
+}
+
+/* The names that its compiler writes for perf: lines of start, size and name, the last one of an address is right. */
+static void resolve_jit(struct profile *profile)
+{
+    char path[96], line[RESOLVE_LINE], name[RESOLVE_LINE];
+    bool some = false;
+    unsigned long start, size;
+    FILE *file;
+
+    for (size_t i = 0; i < profile->nr_maps; i++)
+        some |= profile->maps[i].unresolved > 0 && strcmp(profile->maps[i].path, PROFILE_JIT) == 0;
+    (void)snprintf(path, sizeof(path), "%s/tmp/perf-%lu.map", profile->root, profile->pid);
+    if (!some || !(file = file_stream(path)))
+        return;
+    while (fgets(line, sizeof(line), file)) {
+        if (sscanf(line, "%lx %lx %[^\n]", &start, &size, name) != 3)
+            continue;
+        target_clean_text(name, sizeof(name));
+        for (size_t i = 0; i < profile->nr_sites; i++)
+            resolve_line(profile, &profile->sites[i], start, size, name);
+        for (size_t i = 0; i < profile->nr_places; i++)
+            resolve_line(profile, &profile->places[i], start, size, name);
+    }
+    (void)fclose(file);
+}
+
 void profile_resolve(struct profile *profile)
 {
     for (size_t i = 0; i < profile->nr_sites; i++)
@@ -160,6 +179,7 @@ void profile_resolve(struct profile *profile)
     for (size_t i = 0; i < profile->nr_places; i++)
         if (profile->places[i].address != 0)
             resolve_site(profile, &profile->places[i]);
+    resolve_jit(profile);
     for (size_t i = 0; i < profile->nr_maps; i++) {
         struct resolve_module *module = profile->maps[i].module;
         for (size_t j = i; module && j < profile->nr_maps; j++)

@@ -116,12 +116,14 @@ void top_screen_home(struct top_screen *screen)
 /* A line from the left, cut at the right. */
 static __attribute__((format(printf, 2, 3))) int draw_line(int y, const char *format, ...)
 {
-    char text[512];
+    char text[512], *last;
     va_list args;
 
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    while ((int)strlen(text) > COLS && (last = strrchr(text, ',')) != NULL) /* whole facts alone */
+        *last = '\0';
     mvaddnstr(y, 0, text, COLS);
     return (int)strlen(text);
 }
@@ -177,13 +179,13 @@ static void draw_sums(const struct top_data *data)
     char a[TOP_SIZE], b[TOP_SIZE], c[TOP_SIZE], d[TOP_SIZE], e[TOP_SIZE], f[TOP_SIZE];
     const struct heap_count *n = &data->total;
 
-    draw_line(1, "resident %s: in use %s, cached %s, wasted %s; warm %s; RSS %s",
+    draw_line(1, "resident %s: in use %s, cached %s, wasted %s, warm %s, RSS %s",
               top_size(n->bytes.resident, a), top_size(n->bytes.in_use, b),
               top_size(n->bytes.cached, c), top_size(n->bytes.wasted, d), top_size(data->warm, e),
               top_size(data->rss, f));
     top_growth(data->growth, a);
     draw_line(2, "objects  %lu in use, %lu in sheaves, %lu free in slabs%s%s%s", n->active,
-              n->in_sheaves, n->in_slabs, a[0] ? "; growth " : "", a, a[0] ? "/s" : "");
+              n->in_sheaves, n->in_slabs, a[0] ? ", growth " : "", a, a[0] ? "/s" : "");
     draw_meter(&n->bytes);
 }
 

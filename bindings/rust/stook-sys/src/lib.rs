@@ -194,7 +194,7 @@ pub struct stook_cache_head {
 
 pub const STOOK_VERSION: c_uint = 200;
 pub const STOOK_UNLIMITED: usize = usize::MAX;
-pub const STOOK_OBJECT_SIZE_MAX: usize = (2 << 20) - (16 << 10);
+pub const STOOK_OBJECT_SIZE_MAX: usize = 4 << 20;
 pub const STOOK_ALIGN_MAX: usize = 4096;
 pub const STOOK_NAME_MAX: usize = 63;
 pub const STOOK_SHEAF_CAPACITY_MAX: c_uint = 1022;

@@ -25,7 +25,7 @@
 /// ```
 ///
 /// ```compile_fail
-/// stook::cache! { static BIG: Cache<[u8; 1 << 21], Big>; } // objects have 2 MiB - 16 KiB at most
+/// stook::cache! { static BIG: Cache<[u8; (4 << 20) + 1], Big>; } // objects have 4 MiB at most
 /// BIG.slot();
 /// ```
 #[macro_export]

@@ -22,7 +22,7 @@ impl Raw {
     pub(crate) const fn new(layout: Layout, settings: Settings) -> Raw {
         assert!(
             layout.size() <= sys::STOOK_OBJECT_SIZE_MAX,
-            "objects of a cache have 2 MiB - 16 KiB at most"
+            "objects of a cache have 4 MiB at most"
         );
         assert!(
             layout.align() <= sys::STOOK_ALIGN_MAX,
