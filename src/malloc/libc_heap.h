@@ -5,7 +5,7 @@
  *
  * Code that calls us may free the objects of such code, as glibc has one malloc.  While that heap is in use, a
  * pointer that is none of ours goes to the calls of glibc, which check it as they would have.  If it is not in use, such
- * a pointer is wrong and is reported.
+ * a pointer is wrong and is reported, unless the program is linked with another malloc, which gets it then.
  */
 #ifndef STOOK_MALLOC_LIBC_HEAP_H
 #define STOOK_MALLOC_LIBC_HEAP_H
