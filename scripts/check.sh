@@ -154,8 +154,8 @@ quick)
     # As released, so that gcc's restartable sections work is tested here.
     parts="tests-lean unit.test_percpu_steps unit.test_rows_steps" \
         preset lean "lean|unit" "long|more" "" '^lean|^unit\.(percpu|rows)_steps$'
-    # The other compiler: the library and the tool compile without a warning, and its restartable sections work.
-    parts="stook_shared stook_malloc_shared stook_urcu_shared stook-tool unit.test_percpu_steps unit.test_rows_steps" \
+    # The other compiler: the libraries compile without a warning, and its restartable sections work.
+    parts="stook_shared stook_malloc_shared stook_urcu_shared unit.test_percpu_steps unit.test_rows_steps" \
         preset clang unit long "" '^unit\.(percpu|rows)_steps$'
     ;;
 more)
