@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """HAProxy by its own pools, by malloc and on Stook: requests per second of CPU time, and memory.
 
-    tests/pools/compare.py [--build DIR] [--rounds 40] [--scale 1.0] [--idle 10]
+    tests/pools/compare.py [--build DIR] [--only REGEX] [--rounds 40] [--scale 1.0] [--idle 10]
 
 For each load all variants are up at once.  A round gives every one of them a short slice of the load, in random order, so what
 else the machine does meets all alike.  CPU time is the kernel's clock of the proxy's process.  A ratio is the median over the
@@ -103,6 +103,7 @@ def interval(ratios):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build")
+    parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--idle", type=float, default=10)
@@ -111,7 +112,7 @@ def main():
     subprocess.run([HERE / "build.sh", build], check=True)
     print("| load | pools | requests / CPU s | to the best other [95 %] | peak MiB | after |")
     print("| --- | --- | ---: | ---: | ---: | ---: |")
-    for load in LOADS:
+    for load in filter(re.compile(options.only).search, LOADS):
         found = measure(build, load, options.rounds, options.scale, options.idle)
         for variant, (rates, peak, after) in found.items():
             ratios = ratios_of(variant, {name: row[0] for name, row in found.items()})
