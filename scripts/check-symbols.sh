@@ -118,7 +118,7 @@ self_test() {
     must good "a global that a tool uses" check_used "$dir" malloc "$dir/bad2.a"
 
     echo 'int stook_a; int stook_b;' >"$dir/barn.c"
-    echo 'STOOK_0.1 { global: stook_*; local: *; };' >"$dir/map"
+    echo 'STOOK_0.3 { global: stook_*; local: *; };' >"$dir/map"
     build "$(cat "$dir/map")"
     must good "a library" check_dynamic "$dir/lib.so" 'stook_.*'
     printf 'STOOK_API int\nstook_b(int\n x);\nSTOOK_API void *stook_a(void);\n' >"$dir/include/a.h"
@@ -135,7 +135,7 @@ self_test() {
     build ''
     must good "malloc_trim" check_dynamic "$dir/lib.so" "stook_.*|$malloc_family|$operators"
     must good "malloc_trim without version" check_unversioned "$dir/lib.so"
-    echo 'STOOK_0.1 { global: *; };' >"$dir/map"
+    echo 'STOOK_0.3 { global: *; };' >"$dir/map"
     build "$(cat "$dir/map")"
     must bad "malloc_trim with a version" check_unversioned "$dir/lib.so"
 }

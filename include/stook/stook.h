@@ -81,9 +81,9 @@ STOOK_C_BEGIN
 
 /* The version of the headers; stook_version() has the library's. */
 #define STOOK_VERSION_MAJOR 0
-#define STOOK_VERSION_MINOR 2
+#define STOOK_VERSION_MINOR 3
 #define STOOK_VERSION_PATCH 0
-#define STOOK_VERSION_STRING "0.2.0"
+#define STOOK_VERSION_STRING "0.3.0"
 /* One number that compares as versions do. */
 #define STOOK_VERSION                                                                              \
     (STOOK_VERSION_MAJOR * 10000 + STOOK_VERSION_MINOR * 100 + STOOK_VERSION_PATCH)
@@ -669,7 +669,7 @@ STOOK_API const char *stook_mode(const char **why);
  *
  * STOOK_VERSION_STRING and STOOK_VERSION are those of the headers.
  *
- * returns: a static string such as "0.2.0"
+ * returns: a static string such as "0.3.0"
  * context: any
  * locks:   none
  */
