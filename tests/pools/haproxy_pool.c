@@ -28,7 +28,7 @@
 #include <stook/stat.h>
 
 #define KEPT_MAX (64u << 10) /* bytes that pool_flush() leaves */
-#define IDLE_MS 2000         /* from one look whether the server is idle to the next */
+#define IDLE_MS 5000         /* from one check whether the server is idle to the next */
 #define IDLE_BLOCKS 1024     /* of 32 bytes: an idle server emits fewer in a second */
 
 int mem_poison_byte = 'P';
