@@ -71,7 +71,7 @@ FIRST_TEXT bool observe_large_resizes(void *object)
 }
 
 FIRST_TEXT void observe_large_resized(void *object, size_t had, size_t used, size_t size,
-                                       uint64_t where)
+                                      uint64_t where)
 {
     bool changed = large_bytes(object) != had;
 
@@ -98,7 +98,7 @@ FIRST_TEXT bool observe_large_moves(void *object, struct observe_move *move)
 }
 
 FIRST_TEXT void observe_large_moved(void *object, void *moved, size_t size,
-                                     const struct observe_move *move, uint64_t where)
+                                    const struct observe_move *move, uint64_t where)
 {
     if (move->sample.weight > 0)
         large_samples_end(object, &move->sample, !moved);
