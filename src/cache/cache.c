@@ -458,7 +458,8 @@ static __attribute__((cold)) bool cache_set_alive(struct stook_cache *cache, boo
 
     lock_take(&cache_list.lock, LOCK_CACHES);
     was = cache->alive;
-    cache->alive = alive;
+    __atomic_store_n(&cache->alive, alive,
+                     __ATOMIC_RELAXED); /* pin_alive() reads without the lock */
     lock_drop(&cache_list.lock, LOCK_CACHES);
     return was;
 }

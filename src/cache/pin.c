@@ -17,7 +17,7 @@ static __thread struct pin *pin_top __attribute__((tls_model("initial-exec")));
 
 __attribute__((cold)) bool pin_alive(struct stook_cache *cache)
 {
-    if (cache->alive)
+    if (__atomic_load_n(&cache->alive, __ATOMIC_RELAXED))
         return true;
     if ((cache->flags & CACHE_KEPT) && hooks.cache)
         (void)hooks.cache(cache, HOOKS_CACHE_IS_GONE);
