@@ -17,7 +17,7 @@ export PKG_CONFIG_SYSROOT_DIR=$work/root PKG_CONFIG_LIBDIR=${pc%/*}
 read -ra flags < <(pkg-config --cflags --libs stook)
 "$CC" -Wall -Werror -o "$work/shared" "$STOOK_SOURCE_DIR/examples/ten_lines.c" "${flags[@]}"
 readelf -d "$work/shared" | grep -q 'NEEDED.*\[libstook\.so\.1\]' || fail "no soname"
-readelf -V "$work/shared" | grep -q 'STOOK_0\.1' || fail "no symbol versions"
+readelf -V "$work/shared" | grep -q 'STOOK_0\.3' || fail "no symbol versions"
 LD_LIBRARY_PATH=$lib "$work/shared" | grep -q '^point ' || fail "the shared program reports no cache"
 
 read -ra flags < <(pkg-config --cflags stook)

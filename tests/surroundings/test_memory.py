@@ -10,7 +10,7 @@ import tempfile
 
 from surroundings import MIB, can_trace, check, finish, program, served, traced, works
 
-LIMIT = 256 * MIB
+LIMIT = 128 * MIB
 SETTINGS = (
     {},
     {"STOOK_DEBUG": "FZPU"},
