@@ -458,8 +458,7 @@ static __attribute__((cold)) bool cache_set_alive(struct stook_cache *cache, boo
 
     lock_take(&cache_list.lock, LOCK_CACHES);
     was = cache->alive;
-    __atomic_store_n(&cache->alive, alive,
-                     __ATOMIC_RELAXED); /* pin_alive() reads without the lock */
+    __atomic_store_n(&cache->alive, alive, __ATOMIC_RELAXED); /* for pin_alive(): no lock */
     lock_drop(&cache_list.lock, LOCK_CACHES);
     return was;
 }

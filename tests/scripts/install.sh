@@ -32,7 +32,7 @@ for compiler in "$CC" clang clang-16; do
     command -v "$compiler" >/dev/null || continue
     for lto in -fno-lto -flto; do
         "$compiler" -O2 $lto -o "$work/plain" "$plain" "${flags[@]}" || fail "$compiler $lto"
-        readelf -d "$work/plain" | grep -q 'NEEDED.*\[libstook-malloc\.so\.0\]' || fail "$compiler $lto leaves it out"
+        readelf -d "$work/plain" | grep -q 'NEEDED.*\[libstook-malloc\.so\.1\]' || fail "$compiler $lto leaves it out"
         "$compiler" -O2 $lto -o "$work/plain" "$plain" "${flags[@]/#-lstook-malloc/-l:libstook-malloc.a}" -pthread ||
             fail "$compiler $lto, static"
         [[ $(STOOK_REPORT=1 "$work/plain" 2>&1) == *$'\nmode '* ]] || fail "$compiler $lto leaves the archive out"
