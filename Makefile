@@ -25,7 +25,8 @@
 #   make check-packages   the packages in clean folders and clean systems, musl's tests (root; half an hour)
 #   make check-abi        the libraries' interface against packaging/abi.txt (BASE=commit: against that commit's list)
 #   make dist             the source tarball, its hashes and the list of its parts (SBOM) in build-dist/
-#   make deb              the Debian packages in build-deb/ (LOCAL=--local: both for this machine alone)
+#   make deb              the Debian packages in build-deb/
+#   make crates           both Rust crates as crates.io takes them, in build-crates/ (LOCAL=--local: all three for this machine alone)
 #   make check-kernel     the lab beside real Linux kernels in an emulated machine (half an hour)
 #   make coverage         lines and branches that the tests run, by layer
 #   make analyze          clang's static analyzer over src/ and tools/ (minutes)
@@ -41,7 +42,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-more check-all check-long check-aarch64 check-programs check-debug check-profiles check-errors check-look check-compare check-leaks check-why check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist deb check-adapters check-pools clean
+.PHONY: build run check check-more check-all check-long check-aarch64 check-programs check-debug check-profiles check-errors check-look check-compare check-leaks check-why check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist deb crates check-adapters check-pools clean
 
 build:
 	@scripts/deps.sh build
@@ -176,6 +177,9 @@ dist:
 deb:
 	@scripts/deps.sh packages dist
 	@scripts/deb.sh $(LOCAL)
+
+crates:
+	@scripts/crates.sh $(LOCAL)
 
 # Builds kernels below build-kernel/ (KERNEL="--kernels 7.2 --topologies ublk": a part).
 check-kernel:

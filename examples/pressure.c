@@ -57,7 +57,9 @@ int main(int argc, char **argv)
     printf("%s: %s\n", file, pressure.fd >= 0 ? "watched" : "cannot be watched");
     int woken = poll(&pressure, 1, ms);
     size_t bytes = stook_cache_shrink(cache); /* each cache of the program */
-    malloc_trim(0);                           /* and malloc's, where that is Stook's */
+#ifdef __GLIBC__
+    malloc_trim(0); /* and malloc's, where that is Stook's */
+#endif
     printf("%s: %zu KiB went back\n", woken > 0 ? "pressure" : "idle", bytes >> 10);
     for (int i = FREED; i < ENTRIES; i++)
         stook_free(cache, entries[i]);

@@ -174,7 +174,7 @@ CODE = '#include <stook/stook.h>\nint stook_f(struct stook_args *a, struct stook
        "void stook_inline_layout_3(int layout) { (void)layout; }\n"
 
 
-def planted(work, change, soname="libstook.so.0"):
+def planted(work, change, soname="libstook.so.1"):
     """The rows of a small library whose header has that change."""
     (work / "include/stook").mkdir(parents=True, exist_ok=True)
     (work / "include/stook/stook.h").write_text(HEADER.replace(*change) if change[0] in HEADER else HEADER, encoding="utf-8")
@@ -217,7 +217,7 @@ def self_test():
         relaid = planted(work, ("LAYOUT 3", "LAYOUT 4"))
         relaid |= {"section stook_rseq_pop": "", "field stook_cache_head.slots": "8 void *"}
         assert not list(breaks(first, relaid)), list(breaks(first, relaid))
-        assert "soname libstook.so was libstook.so.0, and is libstook.so.1" in breaks(first, planted(work, ("", ""), "libstook.so.1"))
+        assert "soname libstook.so was libstook.so.1, and is libstook.so.2" in breaks(first, planted(work, ("", ""), "libstook.so.2"))
         said = subprocess.run([__file__, work, work], capture_output=True, text=True)
         assert said.returncode == 1 and "there is no packaging/abi.txt" in said.stdout, said
         (work / "packaging").mkdir()

@@ -38,10 +38,7 @@ check_header() { # ROOT HEADER
             compiles "$1/$2" "$CC" -xc -std=gnu17 "${include[@]}" &&
             compiles_cxx "$1/$2" -std=c++11 "${include[@]}"
         ;;
-    *)
-        compiles "$1/$2" "$CC" -xc -std=gnu17 "${include[@]}" "${internal[@]}" &&
-            compiles "$1/$2" "$CC" -xc -std=gnu17 "${include[@]}" "${internal[@]}" -DSTOOK_DEBUG
-        ;;
+    *) compiles "$1/$2" "$CC" -xc -std=gnu17 "${include[@]}" "${internal[@]}" ;;
     esac || {
         echo "$2 does not compile alone"
         return 1

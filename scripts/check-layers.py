@@ -60,18 +60,18 @@ def check_includes(root):
 
 def symbols(build, root):
     """Where each name is defined and who wants it, as "layer/file"; of files that are still there."""
-    defined, wanted = {}, []
+    defined, wanted, files = {}, [], {}
     for path in build.rglob("*.o"):
         match = re.search(r"stook-(?:core|malloc|urcu)\.dir/(src/(\w+)/(\w+)\.c)\.o$", str(path))
         if match and (root / match[1]).is_file():
-            file = f"{match[2]}/{match[3]}"
-            for line in subprocess.run(["nm", path], check=True, stdout=subprocess.PIPE,
-                                       text=True).stdout.splitlines():
-                *_, kind, name = line.split()
-                if kind in "Uwv":
-                    wanted.append((file, name))
-                elif kind.isupper():
-                    defined[name] = file
+            files[str(path)] = f"{match[2]}/{match[3]}"
+    for line in subprocess.run(["nm", "-A", *files], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines() if files else ():
+        path, symbol = line.rsplit(":", 1)
+        *_, kind, name = symbol.split()
+        if kind in "Uwv":
+            wanted.append((files[path], name))
+        elif kind.isupper():
+            defined[name] = files[path]
     return defined, wanted
 
 

@@ -124,11 +124,11 @@ placeholders() { # FOLDER of packages
 
 # The lean libraries are not installed beside the full ones, but in their place, also for what depends on either.
 lean() {
-    ! inside installed sh -c 'dpkg --install /libstook0-lean_*.deb' || return 1
-    inside installed sh -c 'apt-get -q -y install /libstook0-lean_*.deb' || return 1
+    ! inside installed sh -c 'dpkg --install /libstook1-lean_*.deb' || return 1
+    inside installed sh -c 'apt-get -q -y install /libstook1-lean_*.deb' || return 1
     inside installed dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' '*stook*' >"$work/lean.status"
-    [ "$(sed -n 's/^ii *//p' "$work/lean.status" | xargs)" = "libstook-urcu0 libstook0-lean stook-lab stook-tools" ] || return 1
-    inside installed env LD_PRELOAD=libstook-malloc.so.0 STOOK_REPORT=1 STOOK_DEBUG=FZ perl -e 'print "run\n"' \
+    [ "$(sed -n 's/^ii *//p' "$work/lean.status" | xargs)" = "libstook-urcu1 libstook1-lean stook-lab stook-tools" ] || return 1
+    inside installed env LD_PRELOAD=libstook-malloc.so.1 STOOK_REPORT=1 STOOK_DEBUG=FZ perl -e 'print "run\n"' \
         >"$work/lean.out" 2>"$work/lean.err"
     grep -qx run "$work/lean.out" && grep '^malloc-' "$work/lean.err" &&
         [ "$(grep -c 'STOOK_DEBUG=FZ is ignored: this is the lean library' "$work/lean.err")" = 1 ]
@@ -154,15 +154,15 @@ part_deb() {
     cp "$dir"/*.deb "$work/installed/packages/"
     rm "$work"/installed/packages/*-dbgsym_*
     inside installed apt-get -q update || return 1
-    mv "$work"/installed/packages/libstook0-lean_* "$work/installed/"
+    mv "$work"/installed/packages/libstook1-lean_* "$work/installed/"
     inside installed sh -c 'apt-get -q -y --no-install-recommends install /packages/*.deb' || return 1
     # Both architectures' libraries lie beside each other, and nothing stays behind.
-    [ -e "$work"/installed/usr/lib/"$(dpkg-architecture -qDEB_HOST_MULTIARCH)"/libstook.so.0 ] || return 1
-    for package in libstook0 libstook0-lean libstook-malloc0 libstook-urcu0 libstook-dev; do
+    [ -e "$work"/installed/usr/lib/"$(dpkg-architecture -qDEB_HOST_MULTIARCH)"/libstook.so.1 ] || return 1
+    for package in libstook1 libstook1-lean libstook-malloc1 libstook-urcu1 libstook-dev; do
         dpkg-deb -f "$dir/${package}_$(version)"-*.deb Multi-Arch | grep -qx same || return 1
     done
     lean || return 1
-    inside installed apt-get -q -y purge libstook0-lean libstook-urcu0 stook-lab stook-tools &&
+    inside installed apt-get -q -y purge libstook1-lean libstook-urcu1 stook-lab stook-tools &&
         ! find "$work/installed/usr" "$work/installed/etc" -name '*stook*' | grep .
 }
 

@@ -3,9 +3,8 @@
 # Builds the presets and runs their tests; the last line is "N passed, N failed" (a preset that
 # does not build has failed once), and the exit status is right.  Skipped tests are named.
 #
-#   check.sh quick       release: all but long and more; dev, asan, tsan, clang: a part each;
-#                        core: unit, property and stress tests of base to cache alone
-#                        lean: what the library without what watches says, exports and weighs
+#   check.sh quick       the presets release, dev, core, tsan, asan, lean and clang: what is neither long nor more, a part
+#                        of each (docs/testing.md)
 #   check.sh more        what is labelled more of these (tests/CMakeLists.txt), unit and api tests of lean and clang, and
 #                        the preset locked: minutes
 #   check.sh long        what is labelled long, everywhere, and aarch64
@@ -135,26 +134,28 @@ debug() {
     fi
 }
 
-# quick or more: the same presets, without what is labelled more, or that alone.  A preset that is built for its tests only
-# has parts=yes: dev compiles all with warnings as errors.
+# quick or more: the same presets, without what is labelled more, or that alone.  quick builds what its tests need; more
+# builds the rest of the tree, too.
 daily() { # quick|more
-    local excluded="long|more" more=
+    local excluded="long|more" more= parts=yes
     if [ "$1" = more ]; then
-        excluded=long more=+more
+        excluded=long more=+more parts=
     fi
-    preset release "$more" "$excluded"
+    parts=${parts:+tests stook-installed examples/all adapters/all} preset release "$more" "$excluded"
     preset dev "unit|api|property|fault|death|fuzz$more" "$excluded"
-    preset core "$more" "$excluded"
-    parts=yes preset tsan "unit|api|stress$more" "$excluded"
+    parts=${parts:+tests} preset core "$more" "$excluded"
+    preset tsan "unit|api|stress$more" "$excluded"
+    preset asan "unit|api|property|fault|stress|fuzz$more" "$excluded"
 }
 
 case ${1:-quick} in
 quick)
     daily quick
-    parts=yes preset lean lean "long|more"
-    parts=yes preset asan "unit|api|property|fault|stress|fuzz" "long|more"
-    # The other compiler: the library and the tool compile without a warning, and its restartable sections work.
-    parts="stook_shared stook_malloc_shared stook_urcu_shared stook-tool unit.test_percpu_steps unit.test_rows_steps" \
+    # As released, so that gcc's restartable sections work is tested here.
+    parts="tests-lean unit.test_percpu_steps unit.test_rows_steps" \
+        preset lean "lean|unit" "long|more" "" '^lean|^unit\.(percpu|rows)_steps$'
+    # The other compiler: the libraries compile without a warning, and its restartable sections work.
+    parts="stook_shared stook_malloc_shared stook_urcu_shared unit.test_percpu_steps unit.test_rows_steps" \
         preset clang unit long "" '^unit\.(percpu|rows)_steps$'
     ;;
 more)

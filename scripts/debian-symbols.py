@@ -13,8 +13,8 @@ import re
 import subprocess
 import sys
 
-LIBRARIES = {"libstook.so.0": "libstook0", "libstook-malloc.so.0": "libstook-malloc0",
-             "libstook-urcu.so.0": "libstook-urcu0"}
+LIBRARIES = {"libstook.so.1": "libstook1", "libstook-malloc.so.1": "libstook-malloc1",
+             "libstook-urcu.so.1": "libstook-urcu1"}
 # The linker's and C's own.
 IGNORED = re.compile(r"(_init|_fini|__bss_start|_edata|_end|__gcov_.*|__llvm_.*)@")
 

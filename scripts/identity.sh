@@ -5,6 +5,7 @@
 #   identity.sh maintainer|url         prints it; fails, and says what to do, where it is not known
 #   identity.sh --local maintainer|url of packages that stay on this machine; they say so
 #   identity.sh --debian FOLDER        writes it into FOLDER/control and FOLDER/changelog; --local before it as above
+#   identity.sh --crates FOLDER        the same, the home page into the manifests of the Rust crates; --local: none
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 local=
@@ -39,6 +40,10 @@ maintainer | url) value "$1" ;;
     url=$(value url)
     sed -i -e "s|@NAME@ <@ADDRESS@>|$maintainer|" -e "s|@URL@|$url|" ${local:+-e '/^Homepage: /d'} "$2/control" "$2/changelog"
     [ -z "$local" ] || echo no-homepage-field >>"$2/source/lintian-overrides"
+    ;;
+--crates)
+    url=$(value url)
+    [ "$local" ] || sed -i "/^license/a repository = \"$url\"" "$2"/stook*/Cargo.toml
     ;;
 *)
     sed -n 's/^# \?//p' "$0" | sed 1d >&2

@@ -23,6 +23,8 @@ def places(root, version):
     for page in sorted([*(root / "man").glob("*.1"), *(root / "man").glob("*.7"), root / "man/stook.3"]):
         yield page, r'^\.TH \S+ \d "[^"]*" "Stook ([\d.]+)"', f"{major}.{minor}"
     yield root / "docs/container.md", r"^cp ~/stook-([\d.]+)\.tar\.xz ", version
+    for path in ("packaging/consumers/cmake/CMakeLists.txt", "debian/tests/link", "cmake/StookConfig.cmake.in", "docs/releases.md"):
+        yield root / path, r"find_package\(Stook ([\d.]+)[ )]", f"{major}.{minor}"
     rust = root / "bindings/rust"
     yield rust / "Cargo.toml", r'^version = "([\d.]+)"$', version
     yield rust / "bench/Cargo.toml", r'^version = "([\d.]+)"$', version
@@ -36,6 +38,7 @@ def places(root, version):
     yield root / "packaging/vcpkg/stook/vcpkg.json", r'^  "version": "([\d.]+)"', version
     yield root / "packaging/nix/package.nix", r'^  version = "([\d.]+)";', version
     yield root / "packaging/meson/stook.wrap", r"^directory = stook-([\d.]+)$", version
+    yield root / "packaging/meson/stook.wrap", r"^source_url = @URL@/stook-([\d.]+)\.tar\.xz$", version
     yield root / "packaging/meson/stook.wrap", r"^source_filename = stook-([\d.]+)\.tar\.xz$", version
 
 

@@ -40,7 +40,7 @@ class Test:
         lines = results.read_text(encoding="utf-8") if results.exists() else "it wrote no results"
         rows = {row: figures for row, _, figures in read(lines.splitlines())}
         if not rows or "Command " in lines:
-            raise measure.Failed(lines.splitlines()[0])
+            raise measure.Failed((lines.splitlines() or ["its results are empty"])[0])
         return rows
 
 

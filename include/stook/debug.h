@@ -19,7 +19,7 @@ STOOK_C_BEGIN
  * The cache has had debug flags since its creation, any of them.
  *
  * returns: 0, or -1
- * errors:  EINVAL      another flag
+ * errors:  EINVAL      another flag; the cache was destroyed
  *          EOPNOTSUPP  the cache was created without debug flags: its calls are not checked
  * context: any
  * locks:   none

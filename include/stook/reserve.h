@@ -30,7 +30,7 @@ struct stook_sheaf;
  * gets an oversize sheaf, which is freed when it is returned.  STOOK_ZERO is ignored here: it is for stook_sheaf_alloc().
  *
  * returns: the sheaf, which the caller returns with stook_sheaf_return(); or NULL
- * errors:  EINVAL   size is 0, unknown flags
+ * errors:  EINVAL   size is 0, unknown flags; the cache was destroyed
  *          ENOMEM   out of memory, or the flags forbid the work needed to get some
  * context: any with STOOK_SIGNAL_SAFE, else not in a signal handler
  * locks:   barn, node, arena, in turn
@@ -108,6 +108,7 @@ struct stook_pool;
  *
  * returns: the pool, which the caller destroys before its cache; or NULL
  * errors:  E2BIG    min_objects is beyond STOOK_POOL_OBJECTS_MAX
+ *          EINVAL   the cache was destroyed
  *          ENOMEM   out of memory for the reserve, or for the pool: some 4 KiB and 64 bytes a used CPU
  * context: not in a signal handler
  * locks:   as stook_alloc_bulk()

@@ -171,7 +171,7 @@ STOOK_API int stook_cache_usage(struct stook_cache *cache, struct stook_cache_us
  * counted.  An object that is freed meanwhile counts as live at its site until its place is used again
  * while tags are on, or until its slab is returned.  Safe beside any other call.
  *
- * errors:  EINVAL   `on` is neither
+ * errors:  EINVAL   `on` is neither; the cache was destroyed
  *          ENOMEM   out of memory
  * context: not in a signal handler
  * locks:   cache list

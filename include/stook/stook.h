@@ -81,9 +81,9 @@ STOOK_C_BEGIN
 
 /* The version of the headers; stook_version() has the library's. */
 #define STOOK_VERSION_MAJOR 0
-#define STOOK_VERSION_MINOR 2
+#define STOOK_VERSION_MINOR 3
 #define STOOK_VERSION_PATCH 0
-#define STOOK_VERSION_STRING "0.2.0"
+#define STOOK_VERSION_STRING "0.3.0"
 /* One number that compares as versions do. */
 #define STOOK_VERSION                                                                              \
     (STOOK_VERSION_MAJOR * 10000 + STOOK_VERSION_MINOR * 100 + STOOK_VERSION_PATCH)
@@ -269,7 +269,7 @@ STOOK_API struct stook_cache *stook_cache_create(
  * are; for a cache with debug flags, reports say which.  The caller guarantees that no other thread is in a call on this cache.
  * Sheaves that threads used are flushed, whether the threads go on or have ended; prefilled ones (reserve.h) are
  * returned before.  In a forked child, objects that another thread was just moving in the parent count as in use.  A cache that is
- * destroyed must not be used; a second call of this function is refused as long as its descriptor serves no other cache.
+ * destroyed must not be used: calls on it fail with EINVAL as long as its descriptor serves no other cache, and a free is reported.
  *
  * errors:  EBUSY    objects of the cache are in use, or prefilled sheaves were not returned
  *          EINVAL   the cache was destroyed before, which is reported of a cache with debug flags
@@ -286,6 +286,7 @@ STOOK_API int stook_cache_destroy(struct stook_cache *cache);
  * beside any other call.  A program need not call it for memory to be given back.
  *
  * returns: the bytes of slabs that were given back
+ * errors:  EINVAL   the cache was destroyed: 0
  * context: not in a signal handler
  * locks:   barns, nodes, arenas, in turn
  * cost:    one membarrier a used CPU
@@ -302,7 +303,8 @@ STOOK_API size_t stook_cache_shrink(struct stook_cache *cache) STOOK_NONNULL(1);
  * Other threads may use the cache meanwhile; objects that they allocate or free at that moment are left out.
  *
  * returns: the number of errors found, or -1
- * errors:  EDEADLK  called by a handler that interrupted the library
+ * errors:  EINVAL   the cache was destroyed
+ *          EDEADLK  called by a handler that interrupted the library
  * context: not in a signal handler
  * locks:   cache list if all are checked; node; arena
  * cost:    all bytes of free objects and of red zones are read; a load a page of all caches
@@ -566,6 +568,7 @@ STOOK_API int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), 
  * its object.
  *
  * errors:  EDEADLK  called by a handler that interrupted the library
+ *          EINVAL   the cache was destroyed
  *          ENOTSUP  the library was built without marks (-DSTOOK_ENCODED_LINKS=OFF)
  * context: not in a signal handler
  * locks:   barns, nodes, arenas, in turn; none while fn runs
@@ -599,6 +602,7 @@ STOOK_API int stook_node_of(const void *object);
  * cache starts again from it.
  *
  * errors:  E2BIG    capacity is beyond STOOK_SHEAF_CAPACITY_MAX
+ *          EINVAL   the cache was destroyed
  *          ENOTSUP  the cache has STOOK_CACHE_NOSHEAF
  * context: not in a signal handler
  * locks:   barns, nodes, arenas, in turn
@@ -665,7 +669,7 @@ STOOK_API const char *stook_mode(const char **why);
  *
  * STOOK_VERSION_STRING and STOOK_VERSION are those of the headers.
  *
- * returns: a static string such as "0.2.0"
+ * returns: a static string such as "0.3.0"
  * context: any
  * locks:   none
  */

@@ -2,7 +2,7 @@
 
 stdenv.mkDerivation {
   pname = if watch then "stook" else "stook-lean";
-  version = "0.2.0";
+  version = "0.3.0";
   inherit src;
 
   outputs = [ "out" "dev" "man" ];

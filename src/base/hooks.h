@@ -56,7 +56,7 @@ enum hooks_cache {
     HOOKS_CACHE_DRAINED, /* freed objects that are held back go to their slabs */
     HOOKS_CACHE_BUSY,    /* it cannot be destroyed: which objects are in use */
     HOOKS_CACHE_GONE, /* it was destroyed: the result is memory that may be used again, or NULL */
-    HOOKS_CACHE_IS_GONE, /* not NULL: it was destroyed before, which was reported */
+    HOOKS_CACHE_IS_GONE, /* a call with it after it was destroyed: the report */
 };
 
 enum hooks_fork {

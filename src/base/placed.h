@@ -8,10 +8,10 @@
 #define STOOK_BASE_PLACED_H
 
 /* Code above the layers that malloc needs, of which every process runs this part: at its start, its end, or
- * with each large object.  It lies beside their code. */
+ * with each large object, also where that changes its size.  It lies beside their code. */
 #define FIRST_TEXT __attribute__((section(".text.stook_first")))
 
-/* The same of what small programs do not run: forks, large objects that change, memory of programs that idle. */
+/* The same of what small programs do not run: forks, spans of blocks, memory of programs that idle. */
 #define SECOND_TEXT __attribute__((section(".text.stook_second")))
 
 /* A constant that FIRST_TEXT reads. */

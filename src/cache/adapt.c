@@ -304,12 +304,12 @@ FIRST_TEXT void adapt_scan(const struct stook_cache *own, bool near)
 
 int stook_cache_set_capacity(struct stook_cache *cache, unsigned capacity)
 {
-    if (capacity > STOOK_SHEAF_CAPACITY_MAX) {
-        errno = E2BIG;
+    bool fits = capacity <= STOOK_SHEAF_CAPACITY_MAX;
+
+    if (!pin_alive(cache))
         return -1;
-    }
-    if (cache_capacity(cache) == 0) {
-        errno = ENOTSUP;
+    if (!fits || cache_capacity(cache) == 0) {
+        errno = fits ? ENOTSUP : E2BIG;
         return -1;
     }
     context_enter();
@@ -323,11 +323,9 @@ int stook_cache_set_capacity(struct stook_cache *cache, unsigned capacity)
 /* Its part of what is granted goes back.  False: the bound is kept. */
 static bool adapt_give_back(struct stook_cache *cache, void *max)
 {
-    if (cache_capacity(cache) > 0) {
-        adapt_shrink(cache);
-        for (unsigned node = 0; node < topology.nodes; node++)
-            barn_drain(cache, node);
-    }
+    adapt_shrink(cache);
+    for (unsigned node = 0; node < topology.nodes; node++)
+        barn_drain(cache, node);
     return atomic_load(&budget.granted) > *(size_t *)max;
 }
 

@@ -209,17 +209,14 @@ static size_t cache_permutation_bytes(const struct layout *layout)
     return (bytes + PAGE_SIZE - 1) & ~(size_t)(PAGE_SIZE - 1);
 }
 
-/* False without memory. */
-static bool cache_permute(unsigned flags, const struct layout *layout, uint16_t **permutation)
+/* NULL without memory. */
+static uint16_t *cache_permute(const struct layout *layout)
 {
-    *permutation = NULL;
-    if (!(flags & STOOK_CACHE_RANDOM))
-        return true;
-    *permutation = os_map(cache_permutation_bytes(layout));
-    if (!*permutation)
-        return false;
-    random_permute(*permutation, layout->objects);
-    return true;
+    uint16_t *permutation = os_map(cache_permutation_bytes(layout));
+
+    if (permutation)
+        random_permute(permutation, layout->objects);
+    return permutation;
 }
 
 /*
@@ -256,7 +253,6 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     unsigned index,
         flags = args->flags = cache_flags(name, size, args->flags, args->ctor || args->dtor);
     struct stook_cache *cache;
-    uint16_t *permutation = NULL;
     struct layout layout;
     void *memory = NULL;
 
@@ -273,22 +269,21 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
         errno = ENFILE;
         return NULL;
     }
-    if (!cache_permute(flags, &layout, &permutation))
+    if (node_take_near(cache_of_caches, 0, &memory, 1, 1, false) == 0)
         return NULL; /* ENOMEM */
-    if (node_take_near(cache_of_caches, 0, &memory, 1, 1, false) == 0) {
-        if (permutation)
-            os_unmap(permutation, cache_permutation_bytes(&layout));
-        return NULL; /* ENOMEM */
-    }
     cache = memory;
     memset(cache, 0, cache_struct_size());
+    if ((flags & STOOK_CACHE_RANDOM) && !(cache->permutation = cache_permute(&layout))) {
+        node_put(cache_of_caches, &memory, 1, false);
+        errno = ENOMEM;
+        return NULL;
+    }
     cache->object_size = size;
     cache->align = args->align;
     cache->flags = flags;
     cache->ctor = args->ctor;
     cache->dtor = args->dtor;
     cache->arg = args->arg;
-    cache->permutation = permutation;
     cache->slab_bytes_max = args->slab_bytes_max > 0 ? args->slab_bytes_max : SIZE_MAX;
     cache_setup(cache, &layout, index, name, flags & STOOK_CACHE_NOSHEAF ? 0 : args->sheaf_capacity,
                 args->cached_bytes_max);
@@ -463,7 +458,7 @@ static __attribute__((cold)) bool cache_set_alive(struct stook_cache *cache, boo
 
     lock_take(&cache_list.lock, LOCK_CACHES);
     was = cache->alive;
-    cache->alive = alive;
+    __atomic_store_n(&cache->alive, alive, __ATOMIC_RELAXED); /* for pin_alive(): no lock */
     lock_drop(&cache_list.lock, LOCK_CACHES);
     return was;
 }
@@ -506,10 +501,9 @@ static __attribute__((cold)) void cache_unmake(struct stook_cache *cache)
     stat_exit(cache);
     if (cache->permutation)
         os_unmap(cache->permutation, cache_permutation_bytes(&cache->layout));
-    if (cache->flags & CACHE_KEPT) {
-        cache->permutation = NULL;
+    cache->permutation = NULL;
+    if (cache->flags & CACHE_KEPT)
         memory = hooks.cache(cache, HOOKS_CACHE_GONE);
-    }
     if (memory)
         node_put(cache_of_caches, &memory, 1, false);
     lock_drop(&cache_list.lock, LOCK_CACHES);
@@ -522,15 +516,11 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
 
     if (!cache)
         return 0;
-    if ((cache->flags & CACHE_KEPT) && hooks.cache && hooks.cache(cache, HOOKS_CACHE_IS_GONE)) {
-        errno = EINVAL;
-        return -1;
-    }
     context_enter();
     /* A plug-in that the loader keeps may end twice, with its first turn's cache. */
     if (!cache_set_alive(cache, false)) {
         context_leave();
-        errno = EINVAL;
+        (void)pin_alive(cache);
         return -1;
     }
     pin_wait(cache); /* no new pin, but threads may be at it still */

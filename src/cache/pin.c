@@ -1,16 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pin.c - records on the stacks of threads that keep a cache from being destroyed, and the wait for their end.
+ * pin.c - whether a cache was destroyed; records on the stacks of threads that keep it from that, and the wait for their end.
  */
 #include "cache/pin.h"
 
+#include "base/hooks.h"
 #include "base/placed.h"
 #include "base/raw.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
 
+#include <errno.h>
+
 struct cache_list cache_list;
 static __thread struct pin *pin_top __attribute__((tls_model("initial-exec")));
+
+__attribute__((cold)) bool pin_alive(struct stook_cache *cache)
+{
+    if (__atomic_load_n(&cache->alive, __ATOMIC_RELAXED))
+        return true;
+    if ((cache->flags & CACHE_KEPT) && hooks.cache)
+        (void)hooks.cache(cache, HOOKS_CACHE_IS_GONE);
+    errno = EINVAL;
+    return false;
+}
 
 void pin_begin(struct pin *pin)
 {

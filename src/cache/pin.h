@@ -17,6 +17,10 @@ struct pin {
     struct pin *below;       /* the record that this thread began before */
 };
 
+/* Whether a cache was not destroyed, as far as its descriptor shows that; else errno is EINVAL, and of a cache with debug flags
+ * there is a report.  Outside of locks. */
+bool pin_alive(struct stook_cache *cache);
+
 /* Records begin and end in pairs, the last first.  No lock. */
 void pin_begin(struct pin *pin);
 void pin_end(struct pin *pin);

@@ -151,6 +151,8 @@ size_t stook_cache_shrink(struct stook_cache *cache)
 {
     size_t bytes;
 
+    if (!pin_alive(cache))
+        return 0;
     context_enter();
     bytes = cache_drain(&cache, 1, false);
     (void)arena_trim();

@@ -386,7 +386,7 @@ bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
     return true;
 }
 
-SECOND_TEXT bool account_large_resized(void *object, size_t had, unsigned flags)
+FIRST_TEXT bool account_large_resized(void *object, size_t had, unsigned flags)
 {
     struct large_note note = *large_note(object);
     size_t size = large_bytes(object);

@@ -5,12 +5,12 @@
 #include "base/context.h"
 #include "charge/accounted.h"
 #include "cache/cache_list.h"
+#include "cache/pin.h"
 #include "base/init.h"
 #include "base/placed.h"
 #include "os/topology.h"
 #include "page/window.h"
 #include "slab/node.h"
-#include "slab/slab.h"
 
 #include <errno.h>
 
@@ -66,7 +66,7 @@ void accounted_watched(unsigned closes)
 
 int stook_tags_enable(struct stook_cache *cache, int on)
 {
-    if (on != 0 && on != 1) {
+    if ((on != 0 && on != 1) || (cache && !pin_alive(cache))) {
         errno = EINVAL;
         return -1;
     }

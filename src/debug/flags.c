@@ -7,6 +7,7 @@
 #include "base/parse.h"
 #include "base/placed.h"
 #include "base/settings.h"
+#include "cache/pin.h"
 #include "debug/tools.h"
 
 #include <stook/debug.h>
@@ -89,7 +90,7 @@ int stook_cache_debug_set(struct stook_cache *cache, unsigned flags, int on)
 {
     uint32_t was = atomic_load_explicit(&cache->switched, memory_order_relaxed), wanted;
 
-    if ((flags & ~(unsigned)DEBUG_SWITCHED) != 0) {
+    if ((flags & ~(unsigned)DEBUG_SWITCHED) != 0 || !pin_alive(cache)) {
         errno = EINVAL;
         return -1;
     }

@@ -36,10 +36,8 @@ void gone_report(const struct stook_cache *cache, const void *object, uint64_t w
     (void)debug_report(&finding);
 }
 
-bool gone_check(const struct stook_cache *cache)
+void gone_check(const struct stook_cache *cache)
 {
-    if (!gone_is(cache))
-        return false;
-    gone_report(cache, NULL, 0);
-    return true;
+    if (gone_is(cache))
+        gone_report(cache, NULL, 0);
 }

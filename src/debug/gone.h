@@ -19,7 +19,7 @@ void gone_report(const struct stook_cache *cache, const void *object, uint64_t w
 
 /* HOOKS_CACHE_GONE, HOOKS_CACHE_IS_GONE */
 void *gone_destroyed(struct stook_cache *cache);
-bool gone_check(const struct stook_cache *cache);
+void gone_check(const struct stook_cache *cache);
 
 /* The i-th that is kept; NULL behind the last. */
 const struct stook_cache *gone_kept(unsigned i);

@@ -90,7 +90,7 @@ static FIRST_TEXT void *hooks_cache(struct stook_cache *cache, enum hooks_cache 
     case HOOKS_CACHE_GONE:
         return gone_destroyed(cache);
     case HOOKS_CACHE_IS_GONE:
-        return gone_check(cache) ? cache : NULL;
+        gone_check(cache);
     }
     return NULL;
 }

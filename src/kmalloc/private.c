@@ -441,7 +441,7 @@ static void *private_large_move(void *object, size_t size, const void *from)
     return moved;
 }
 
-SECOND_TEXT void *stook_private_large_resize(void *object, size_t size, const void *from)
+FIRST_TEXT void *stook_private_large_resize(void *object, size_t size, const void *from)
 {
     if (private_large_resize(object, size, from))
         return object;

@@ -18,7 +18,7 @@ static uint64_t *arena_note_at(const void *object, bool span)
     return (uint64_t *)(void *)(pagemap_meta(index) + BLOCK_META - BLOCK_NOTES) + zone_page(object);
 }
 
-static __attribute__((cold)) bool arena_has_note(const void *object, bool span)
+static bool arena_has_note(const void *object, bool span)
 {
     return span || zone_has_meta(zone_of(object), pagemap_index(object));
 }

@@ -352,7 +352,7 @@ static bool large_resize_span(void *object, size_t had, size_t size)
     return true;
 }
 
-SECOND_TEXT bool large_resize(void *object, size_t size)
+FIRST_TEXT bool large_resize(void *object, size_t size)
 {
     struct extent had = begin_find(object);
     size_t pages = large_pages_of(size);

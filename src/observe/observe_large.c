@@ -64,14 +64,14 @@ FIRST_TEXT bool observe_large_free(void **object)
     return true;
 }
 
-SECOND_TEXT bool observe_large_resizes(void *object)
+FIRST_TEXT bool observe_large_resizes(void *object)
 {
     pages_check(object);
     return !tools_watch; /* the more often an object moves, the better are the reports of these tools */
 }
 
-SECOND_TEXT void observe_large_resized(void *object, size_t had, size_t used, size_t size,
-                                       uint64_t where)
+FIRST_TEXT void observe_large_resized(void *object, size_t had, size_t used, size_t size,
+                                      uint64_t where)
 {
     bool changed = large_bytes(object) != had;
 
@@ -86,7 +86,7 @@ SECOND_TEXT void observe_large_resized(void *object, size_t had, size_t used, si
     }
 }
 
-SECOND_TEXT bool observe_large_moves(void *object, struct observe_move *move)
+FIRST_TEXT bool observe_large_moves(void *object, struct observe_move *move)
 {
     *move = (struct observe_move){.time = trace_is_active() ? trace_time() : 0};
     if (pages_track_on || tools_watch) /* both have tracks while a copy is made */
@@ -97,8 +97,8 @@ SECOND_TEXT bool observe_large_moves(void *object, struct observe_move *move)
     return true;
 }
 
-SECOND_TEXT void observe_large_moved(void *object, void *moved, size_t size,
-                                     const struct observe_move *move, uint64_t where)
+FIRST_TEXT void observe_large_moved(void *object, void *moved, size_t size,
+                                    const struct observe_move *move, uint64_t where)
 {
     if (move->sample.weight > 0)
         large_samples_end(object, &move->sample, !moved);

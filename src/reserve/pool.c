@@ -12,13 +12,12 @@
 #include "base/raw.h"
 #include "base/report.h"
 #include "observe/observe.h"
-#include "base/init.h"
 #include "cache/init.h"
+#include "cache/pin.h"
 #include "cache/reclaim.h"
 #include "percpu/rows.h"
 #include "os/os.h"
 #include "sheaf/slot.h"
-#include "slab/slab.h"
 
 #include <stook/reserve.h>
 
@@ -536,7 +535,7 @@ struct stook_pool *pool_make(struct stook_cache *cache, unsigned min)
 
 struct stook_pool *stook_pool_create(struct stook_cache *cache, unsigned min_objects)
 {
-    struct stook_pool *pool = pool_make(cache, min_objects);
+    struct stook_pool *pool = pin_alive(cache) ? pool_make(cache, min_objects) : NULL;
 
     if (!pool || pool_fill(pool))
         return pool;

@@ -11,9 +11,9 @@
 #include "base/report.h"
 #include "observe/observe.h"
 #include "cache/alloc.h"
+#include "cache/pin.h"
 #include "cache/reclaim.h"
 #include "os/topology.h"
-#include "page/arena.h"
 #include "large/large.h"
 #include "sheaf/barn.h"
 #include "sheaf/slot.h"
@@ -288,7 +288,7 @@ struct stook_sheaf *stook_sheaf_prefill(struct stook_cache *cache, unsigned flag
 {
     struct sheaf *sheaf;
 
-    if (size == 0 || (flags & ~(unsigned)ALLOC_FLAGS)) {
+    if (size == 0 || (flags & ~(unsigned)ALLOC_FLAGS) || !pin_alive(cache)) {
         errno = EINVAL;
         return NULL;
     }

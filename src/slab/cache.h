@@ -171,7 +171,7 @@ struct stook_cache {
     const void *own; /* the cache's own slots: what the head has while nothing is closed */
     /* Random order: all indices of a slab of the preferred order, shuffled; NULL: in order. */
     uint16_t *permutation;
-    bool alive;    /* false: it is being destroyed, or was; under the cache list's lock */
+    bool alive;    /* false: it is being destroyed, or was; written under the cache list's lock */
     uint16_t pins; /* threads that reclaim from it, under the same lock: it stays meanwhile */
     /* Pending slabs (slab/node_steps.h), and objects that leave a quarantine: threads that do not use the cache
      * may have them.  A thread that empties the cache waits for 0. */

@@ -4,8 +4,8 @@
  */
 #include "base/context.h"
 #include "base/grow.h"
-#include "base/init.h"
 #include "cache/cache_list.h"
+#include "cache/pin.h"
 #include "os/topology.h"
 #include "page/arena.h"
 #include "slab/column.h"
@@ -30,10 +30,9 @@ int stook_cache_stat_enable(struct stook_cache *cache, int on)
     done = cache->alive && stat_switch(cache, on);
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
-    if (done)
-        return 0;
-    errno = cache->alive ? ENOMEM : EINVAL;
-    return -1;
+    if (!done && pin_alive(cache))
+        errno = ENOMEM;
+    return done ? 0 : -1;
 }
 
 int stook_cache_stat(struct stook_cache *cache, struct stook_stat *stat)
@@ -41,7 +40,7 @@ int stook_cache_stat(struct stook_cache *cache, struct stook_stat *stat)
     const size_t events = offsetof(struct stook_stat, alloc_fastpath);
     struct stook_stat all = {0};
 
-    if (!cache->alive || !grow_is_sized(stat->size)) {
+    if (!pin_alive(cache) || !grow_is_sized(stat->size)) {
         errno = EINVAL;
         return -1;
     }
@@ -73,7 +72,7 @@ int stook_cache_usage(struct stook_cache *cache, struct stook_cache_usage *usage
 {
     struct stook_cache_usage all = {0};
     struct stats_cache row;
-    bool may = cache->alive && grow_is_sized(usage->size);
+    bool may = pin_alive(cache) && grow_is_sized(usage->size);
 
     if (!may || !stats_readable()) {
         errno = may ? EDEADLK : EINVAL;

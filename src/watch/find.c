@@ -176,7 +176,7 @@ int stook_cache_walk(struct stook_cache *cache, int (*fn)(void *object, void *ar
         errno = ENOTSUP;
         return -1;
     }
-    if (!find_enter())
+    if (!pin_alive(cache) || !find_enter())
         return -1;
     (void)cache_drain(&cache, 1,
                       false); /* what CPUs and barns have is out of its slab, and no user's */

@@ -3,7 +3,7 @@
  * validate.c - the checks of whole caches, on request.
  */
 #include "base/context.h"
-#include "base/init.h"
+#include "cache/pin.h"
 #include "debug/slabs.h"
 
 #include <stook/stook.h>
@@ -25,6 +25,8 @@ long stook_cache_validate(struct stook_cache *cache)
 
     if (!cache)
         return stook_cache_each(validate_add, &errors) == 0 ? errors : -1;
+    if (!pin_alive(cache))
+        return -1;
     if (context_enter()) {
         context_leave();
         errno = EDEADLK;

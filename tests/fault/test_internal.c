@@ -21,6 +21,7 @@
 #include "sheaf/sheaf.h"
 #include "slab/node.h"
 #include "support/check.h"
+#include "support/scale.h"
 #include "support/test.h"
 #include "support/with.h"
 
@@ -116,8 +117,8 @@ WRAP_QUIETLY(uint32_t, depot_put, 0, (const uint64_t *frames, unsigned depth), (
 /* What may fail only because something was made to fail, and then says so. */
 #define MAY_FAIL(condition) MUST((condition) || (fault_hits > 0 && errno == ENOMEM))
 
-#ifndef STEP /* test_internal_long.c: 1 */
-#define STEP 11
+#ifndef STEP                           /* test_internal_long.c: 1 */
+#define STEP (10 * SCALE_SLOWNESS + 1) /* odd: calls may alternate */
 #endif
 
 enum { CACHES = 7, OBJECTS = 300, LARGE = 3 << 20 };

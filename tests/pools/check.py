@@ -213,6 +213,25 @@ def limits():
             proxy.end()
 
 
+def idle():
+    """Behind a load of 1000 connections the pools hold some MiB; a server that is idle gives them back."""
+    with tempfile.TemporaryDirectory() as folder:
+        proxy = haproxy.Proxy(build / "pools/haproxy", "haproxy-stook", f"{folder}/proxy")
+
+        def unused():
+            time.sleep(1)  # a server that answers all the time is not idle
+            held, used = re.search(r"^total: (\d+) bytes, (\d+) used", proxy.command("show pools"), re.M).groups()
+            return int(held) - int(used)
+        try:
+            haproxy.answered(proxy.load("keep", 4000, 1000))
+            held = unused()
+            expect(held > 4 << 20, f"only {held} bytes are unused behind the load")
+            haproxy.wait_for("unused memory goes back", lambda: unused() < held / 2)
+        finally:
+            proxy.end()
+        return f"{held >> 10} KiB were unused"
+
+
 def switches():
     """What -dM sets, each for itself: requests are answered, and nothing is reported."""
     for word in ("no-merge", "cold-first", "integrity", "no-global", "no-cache", "caller", "tag", "poison,integrity,tag,caller,no-merge"):
@@ -258,6 +277,7 @@ subprocess.run([HERE / "build.sh", build], check=True)
 part("haproxy -dM", switches)
 part("haproxy, limits", limits)
 part("haproxy, sizes of buffers", bufsizes)
+part("haproxy, idle", idle)
 for mode_, environment_ in MODES.items():
     part(f"haproxy, storm, {mode_}", storm, environment_)
 if re.search(options.only, "haproxy's tests, default"):

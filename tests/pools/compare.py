@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """HAProxy by its own pools, by malloc and on Stook: requests per second of CPU time, and memory.
 
-    tests/pools/compare.py [--build DIR] [--rounds 40] [--scale 1.0] [--idle 10]
+    tests/pools/compare.py [--build DIR] [--only REGEX] [--rounds 40] [--scale 1.0] [--idle 10]
 
 For each load all variants are up at once.  A round gives every one of them a short slice of the load, in random order, so what
-else the machine does meets all alike.  CPU time is the kernel's clock of the proxy's process.  A ratio is the median over the
-rounds of a variant's rate divided by the best other's, which is chosen in other rounds than those that compare.  The peak is VmHWM.
+else the machine does meets all alike.  CPU time is the kernel's clock of the proxy's process.  A rate is that of all rounds
+together; it is divided by the best other's, which is chosen in other rounds than those that are compared.  The peak is VmHWM.
 The memory after is resident `--idle` seconds behind the load.  build.sh makes the programs.
 """
 import argparse
@@ -84,25 +84,28 @@ def measure(build, load, rounds, scale, idle):
                 for variant, proxy in proxies.items()}
 
 
-def ratios_of(variant, rates):
-    """Beside the best other, which every second round chooses for the rounds between, and those for it."""
+def ratio(variant, rates, halves):
+    """Rates of half of the rounds, beside the best other's, which the other half chooses; and the halves the other way round."""
+    def rate_of(name, rounds):
+        return statistics.harmonic_mean(rates[name][n] for n in rounds)
+    others = [name for name in rates if name not in (variant, "on Stook")]
     ratios = []
-    for n in (0, 1):
-        others = {name: statistics.median(row[n::2]) for name, row in rates.items() if name not in (variant, "on Stook")}
-        best = max(others, key=others.get)
-        ratios += [own / other for own, other in zip(rates[variant][1 - n::2], rates[best][1 - n::2])]
-    return ratios
+    for choose, judge in (halves, halves[::-1]):
+        best = max(others, key=lambda name: rate_of(name, choose))
+        ratios.append(rate_of(variant, judge) / rate_of(best, judge))
+    return statistics.mean(ratios)
 
 
-def interval(ratios):
-    """95 % of the median, by drawing the rounds again."""
-    medians = sorted(statistics.median(random.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return medians[50], medians[-51]
+def interval(variant, rates, halves):
+    """95 %, by drawing the rounds of each half again."""
+    ratios = sorted(ratio(variant, rates, [random.choices(half, k=len(half)) for half in halves]) for _ in range(1000))
+    return ratios[25], ratios[-26]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build")
+    parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--idle", type=float, default=10)
@@ -111,12 +114,13 @@ def main():
     subprocess.run([HERE / "build.sh", build], check=True)
     print("| load | pools | requests / CPU s | to the best other [95 %] | peak MiB | after |")
     print("| --- | --- | ---: | ---: | ---: | ---: |")
-    for load in LOADS:
+    for load in filter(re.compile(options.only).search, LOADS):
         found = measure(build, load, options.rounds, options.scale, options.idle)
+        all_rates = {variant: row[0] for variant, row in found.items()}
+        halves = range(0, options.rounds, 2), range(1, options.rounds, 2)
         for variant, (rates, peak, after) in found.items():
-            ratios = ratios_of(variant, {name: row[0] for name, row in found.items()})
-            low, high = interval(ratios)
-            print(f"| {load} | {variant} | {statistics.median(rates):.0f} | {statistics.median(ratios):.3f} "
+            low, high = interval(variant, all_rates, halves)
+            print(f"| {load} | {variant} | {statistics.harmonic_mean(rates):.0f} | {ratio(variant, all_rates, halves):.3f} "
                   f"[{low:.2f}, {high:.2f}] | {peak:.1f} | {after:.1f} |", flush=True)
 
 

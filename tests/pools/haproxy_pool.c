@@ -18,14 +18,18 @@
 #include <haproxy/chunk.h>
 #include <haproxy/cli.h>
 #include <haproxy/errors.h>
+#include <haproxy/freq_ctr.h>
 #include <haproxy/global.h>
 #include <haproxy/pool.h>
+#include <haproxy/task.h>
 #include <haproxy/tools.h>
 
 #include <stook/inline.h>
 #include <stook/stat.h>
 
 #define KEPT_MAX (64u << 10) /* bytes that pool_flush() leaves */
+#define IDLE_MS 5000         /* from one check whether the server is idle to the next */
+#define IDLE_BLOCKS 1024     /* of 32 bytes: an idle server emits fewer in a second */
 
 int mem_poison_byte = 'P';
 uint pool_debugging;
@@ -243,6 +247,30 @@ void pool_gc(struct pool_head *unused)
     if (!no_trimming)
         malloc_trim(0);
 }
+
+/* An idle server holds what is in use: no call of its own would give the rest back. */
+static struct task *flush_idle(struct task *task, void *context, uint state)
+{
+    struct pool_head *pool;
+
+    if (read_freq_ctr(&global.out_32bps) < IDLE_BLOCKS)
+        for (pool = next_pool(NULL); pool; pool = next_pool(pool))
+            pool_flush(pool);
+    task->expire = tick_add(now_ms, IDLE_MS);
+    return task;
+}
+
+static int start_flushing(void)
+{
+    struct task *task = no_trimming ? NULL : task_new_anywhere();
+
+    if (task) {
+        task->process = flush_idle;
+        task_schedule(task, tick_add(now_ms, IDLE_MS));
+    }
+    return ERR_NONE;
+}
+REGISTER_POST_CHECK(start_flushing);
 
 /* ---- what is shown -------------------------------------------------------------------------------- */
 

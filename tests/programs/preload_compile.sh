@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # needs: tool preload
 # modes: default locked debug
-# more: locked
 # gcc and g++ compile and link a file each: the same assembly, and programs that run.
 . "$STOOK_SOURCE_DIR/tests/programs/lib_preload.sh"
 cd "$STOOK_SOURCE_DIR"

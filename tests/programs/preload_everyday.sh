@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # needs: tool preload
 # modes: default locked debug
-# more: locked
 # Everyday programs: the same output as without, and Stook served them.
 . "$STOOK_SOURCE_DIR/tests/programs/lib_preload.sh"
 need perl awk tar xz openssl

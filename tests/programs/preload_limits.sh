@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # needs: tool preload
 # modes: default locked
-# more: locked
 # Under limits of address space and data Stook reserves less, or reserves what costs nothing, and
 # programs work; where memory ends they are told so, and what they free can be had again.
 . "$STOOK_SOURCE_DIR/tests/programs/lib_preload.sh"

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # needs: tool rseq
 # modes: default locked
-# more: locked
 """The commands of tools/gdb/stook-gdb.py, on a live process and on its core: where each object is."""
 import os
 import re

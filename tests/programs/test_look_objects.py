@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # needs: tool preload
 # modes: default locked
-# more: locked
 """stook whatis, walk, leaks and report, from outside of a process and on its core files: where each object is, and which
 ones nothing points to.  prog_inspect and prog_leaks say what is true."""
 import collections

@@ -30,7 +30,7 @@ def libraries(folder):
     for name in ("libstook.so", "libstook-malloc.so"):
         file = (BUILD / "lib" / name).resolve()
         shutil.copy(file, folder / f"{name}.0")
-    return folder / "libstook.so.0", folder / "libstook-malloc.so.0"
+    return folder / "libstook.so.1", folder / "libstook-malloc.so.1"
 
 
 def environment(malloc, **more):
@@ -117,7 +117,7 @@ def check_counts(folder):
 
 
 def check_scripts(folder):
-    _, malloc = folder / "libstook.so.0", folder / "libstook-malloc.so.0"
+    _, malloc = folder / "libstook.so.1", folder / "libstook-malloc.so.1"
     expected = {"stook-sheaves.bt": "@refilled[", "stook-growth.bt": "@made[", "stook-samples.bt": "@sampled: "}
     for script in sorted((SOURCE / "tools" / "bpftrace").glob("*.bt")):
         with subprocess.Popen([os.path.realpath(sys.executable), "-c", FOREVER],

@@ -10,12 +10,14 @@ need_crates
 [ "$(cargo_minor cargo)" -ge 90 ] || skip "cargo packages crates that need each other since 1.90"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export CARGO_TARGET_DIR=$work STOOK_NO_PKG_CONFIG=1
 unset STOOK_LIB_DIR
 
 # It builds each package from its archive, and that of stook with the archive of stook-sys.
-cargo package --workspace --locked --offline --allow-dirty || fail "cargo package"
-sys=$(echo "$work"/package/stook-sys-*.crate)
+STOOK_URL=https://stook.test/home CARGO=$cargo CARGO_NET_OFFLINE=true "$STOOK_SOURCE_DIR/scripts/crates.sh" "$work" || fail "crates.sh"
+for crate in "$work"/*.crate; do
+    tar -xOzf "$crate" --wildcards '*/Cargo.toml' | grep -qxF 'repository = "https://stook.test/home"' || fail "$crate names no repository"
+done
+sys=$(echo "$work"/stook-sys-*.crate)
 tar -tzf "$sys" >"$work/list"
 for file in build.rs src/lib.rs vendor/src/cache/alloc.c vendor/src/base/settings.def \
     vendor/include/stook/inline.h vendor/include/stook/arch/ops_x86_64.h; do

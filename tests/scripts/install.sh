@@ -16,8 +16,8 @@ lib=$work/root${lib/'${prefix}'/$prefix}
 export PKG_CONFIG_SYSROOT_DIR=$work/root PKG_CONFIG_LIBDIR=${pc%/*}
 read -ra flags < <(pkg-config --cflags --libs stook)
 "$CC" -Wall -Werror -o "$work/shared" "$STOOK_SOURCE_DIR/examples/ten_lines.c" "${flags[@]}"
-readelf -d "$work/shared" | grep -q 'NEEDED.*\[libstook\.so\.0\]' || fail "no soname"
-readelf -V "$work/shared" | grep -q 'STOOK_0\.1' || fail "no symbol versions"
+readelf -d "$work/shared" | grep -q 'NEEDED.*\[libstook\.so\.1\]' || fail "no soname"
+readelf -V "$work/shared" | grep -q 'STOOK_0\.3' || fail "no symbol versions"
 LD_LIBRARY_PATH=$lib "$work/shared" | grep -q '^point ' || fail "the shared program reports no cache"
 
 read -ra flags < <(pkg-config --cflags stook)
@@ -32,7 +32,7 @@ for compiler in "$CC" clang clang-16; do
     command -v "$compiler" >/dev/null || continue
     for lto in -fno-lto -flto; do
         "$compiler" -O2 $lto -o "$work/plain" "$plain" "${flags[@]}" || fail "$compiler $lto"
-        readelf -d "$work/plain" | grep -q 'NEEDED.*\[libstook-malloc\.so\.0\]' || fail "$compiler $lto leaves it out"
+        readelf -d "$work/plain" | grep -q 'NEEDED.*\[libstook-malloc\.so\.1\]' || fail "$compiler $lto leaves it out"
         "$compiler" -O2 $lto -o "$work/plain" "$plain" "${flags[@]/#-lstook-malloc/-l:libstook-malloc.a}" -pthread ||
             fail "$compiler $lto, static"
         [[ $(STOOK_REPORT=1 "$work/plain" 2>&1) == *$'\nmode '* ]] || fail "$compiler $lto leaves the archive out"

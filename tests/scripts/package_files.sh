@@ -12,10 +12,10 @@ if [ -d debian ] && [ -e "$STOOK_BUILD_DIR/lib/libstook-urcu.so" ]; then
     # A symbol that is gone, and a new one, are found.
     mkdir "$work/tree"
     cp -r CMakeLists.txt debian "$work/tree/"
-    sed -i 's/^ stook_alloc@/ stook_alloc_gone@/' "$work/tree/debian/libstook0.symbols"
+    sed -i 's/^ stook_alloc@/ stook_alloc_gone@/' "$work/tree/debian/libstook1.symbols"
     scripts/debian-symbols.py --check "$STOOK_BUILD_DIR/lib" "$work/tree" >"$work/said" && fail "planted symbols"
     grep -q 'stook_alloc_gone.* is not exported any more' "$work/said" || fail "no symbol is gone: $(cat "$work/said")"
-    grep -q ': stook_alloc@STOOK_0.1 is missing' "$work/said" || fail "no symbol is new: $(cat "$work/said")"
+    grep -q ': stook_alloc@STOOK_0.3 is missing' "$work/said" || fail "no symbol is new: $(cat "$work/said")"
 fi
 # Each library that the build looks for is known to the bill of materials.
 sed -n 's/.*pkg_check_modules([A-Z_]* IMPORTED_TARGET \([a-z0-9-]*\)).*/\1/p' CMakeLists.txt >"$work/modules"

@@ -4,7 +4,7 @@
 set -euo pipefail
 [ -e "$STOOK_BUILD_DIR/lib/libstook.so" ] || exit 77
 # shellcheck disable=SC2016 # the page's shell expands these
-install='for f in libstook.so.0 libstook.so; do
+install='for f in libstook.so.1 libstook.so; do
     install -D "$(readlink -f "$STOOK_BUILD_DIR/lib/$f")" "$HOME/stook/lib/$f"; done
 cp -r "$STOOK/include" "$HOME/stook/"; mkdir -p "$HOME/stook/lib/pkgconfig"
 sed -e "s,^prefix=.*,prefix=$HOME/stook," -e "s,^\(libdir=\).*,\1$HOME/stook/lib," \

@@ -11,6 +11,7 @@
 #include "cache/cache_list.h"
 #include "sheaf/slot.h"
 #include "os/topology.h"
+#include "support/scale.h"
 #include "support/test.h"
 
 #include <pthread.h>
@@ -203,7 +204,8 @@ static int child(unsigned number, void **mine)
 TEST(test_fork_storm)
 {
     const char *text = getenv("STOOK_TEST_FORKS");
-    unsigned forks = text ? (unsigned)strtoul(text, NULL, 10) : FORKS, ended[256] = {0}, killed = 0;
+    unsigned forks = text ? (unsigned)strtoul(text, NULL, 10) : (unsigned)scaled(FORKS),
+             ended[256] = {0}, killed = 0;
     pthread_t threads[THREADS];
     void *mine[CACHES];
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* more: thread */
 /* needs: whole native */
 /* timeout: 200 */
 /* modes: default */

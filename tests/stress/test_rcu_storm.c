@@ -11,6 +11,7 @@
  */
 #include "support/check.h"
 #include "support/delayed_rcu.h"
+#include "support/scale.h"
 #include "support/test.h"
 
 #include "base/context.h"
@@ -34,7 +35,6 @@ static struct stook_cache *cache[TYPES], *stable;
 static _Atomic(struct thing *) place[TYPES][PLACES], stable_place[PLACES];
 static _Atomic uint64_t number, seen, stale, errors, signals, inside;
 static atomic_bool done;
-static unsigned rounds = 1;
 
 static uint64_t type_of(unsigned type)
 {
@@ -186,7 +186,7 @@ static void *writer(void *arg)
     uint64_t random = (uintptr_t)arg;
 
     handler_random = random + 1;
-    for (unsigned turn = 0; turn < TURNS * rounds; turn++) {
+    for (unsigned turn = 0; turn < scaled(TURNS); turn++) {
         for (unsigned i = 0; i < 40; i++)
             replace(0, &random);
         replace_stable(&random);
@@ -260,12 +260,9 @@ TEST(storm)
     struct stook_cache_args args = {.size = sizeof(args)}, constructed = args;
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     pthread_t readers[READERS], writers[WRITERS], make, wait;
-    const char *text = getenv("STOOK_TEST_ROUNDS");
     struct timespec moment = {0, 300000};
     bool alive = true;
 
-    if (text)
-        rounds = (unsigned)atoi(text);
     assert_int_equal(delayed_use(), 0);
     rcu_ops.call = counting_call;
     sigaction(SIGUSR1, &action, NULL);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* more: thread */
 /* needs: whole */
 /* timeout: 120 */
 /*

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # needs: preload
 # modes: default locked
-# more: locked
 """fork() from each scheduling class, beside a thread that gives pages back on the same CPU: it comes back,
 and does not spin for a thread that cannot run."""
 from surroundings import check, finish, program, run, served, skip

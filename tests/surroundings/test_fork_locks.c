@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* link: malloc */
 /* needs: malloc native */
-/* more: locked */
 /*
  * fork beside what other libraries lock: stdio's streams, and a mutex that a fork handler takes while
  * another thread allocates under it.  prog_fork.c has the scheduling classes.

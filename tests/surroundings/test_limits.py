@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # needs: preload
 # modes: default locked
-# more: locked
 """Limits of address space, data, file size, locked memory and descriptors, set before the start and
 by the program on itself: what works under glibc's malloc works, and malloc stops where a limit is."""
 import resource

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # needs: preload
 # modes: default locked
-# more: locked
 """Out of memory under a limit of address space: malloc says so by NULL and ENOMEM, and what a program frees it can
 have again.  By default, with debug flags, with the guard, and hardened."""
 import os
@@ -11,7 +10,7 @@ import tempfile
 
 from surroundings import MIB, can_trace, check, finish, program, served, traced, works
 
-LIMIT = 256 * MIB
+LIMIT = 128 * MIB
 SETTINGS = (
     {},
     {"STOOK_DEBUG": "FZPU"},

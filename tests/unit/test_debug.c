@@ -531,6 +531,10 @@ TEST_WITH(destroyed, setup, NULL)
     SAID(1, "destroyed");
     assert_int_equal(stook_cache_destroy(cache), -1);
     SAID(1, "destroyed");
+    assert_int_equal(stook_cache_shrink(cache), 0);
+    SAID(1, "destroyed");
+    assert_int_equal(stook_cache_validate(cache), -1);
+    SAID(1, "destroyed");
 }
 
 /* ---- failing, tracing ----------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
  * Hardening flags of a cache, each by what it does: order, zeros, the quarantine, guard pages, pages that stay one
  * cache's.  The program continues after a report, so that reports can be counted.
  */
+#include "cache/cache_list.h"
 #include "harden/quarantine.h"
 #include "page/arena.h"
 #include "slab/runs.h"
@@ -508,6 +509,7 @@ TEST(own_pages)
         struct stook_cache *cache = make(2000, flags | STOOK_CACHE_OWN_PAGES), *others[4];
         unsigned again = 0, resident = 0;
         static struct child child;
+        struct cache_counts counts;
         uint32_t guarded;
         for (unsigned i = 0; i < OBJECTS; i++) {
             first[i] = take(cache);
@@ -517,6 +519,8 @@ TEST(own_pages)
         for (unsigned i = 0; i < OBJECTS; i++)
             stook_free(cache, first[i]);
         (void)stook_cache_shrink(cache);
+        cache_count(cache, &counts);
+        assert_int_equal(counts.slabs, 0);
         assert_int_equal(runs_guards, guarded); /* they stay, too */
         for (unsigned i = 0; i < OBJECTS; i++) {
             unsigned char there = 0;

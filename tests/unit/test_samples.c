@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
-/* more: thread */
 /*
  * The sampled profile: its samples stand for the bytes that were allocated and are in use, by call site, however
  * objects of a sheaf are freed and allocated again.  Frees of samples are seen, by any thread.  Also large objects, the

@@ -531,25 +531,6 @@ TEST(test_malloc_class)
     assert_ptr_equal(class->head.slots, percpu.areas + (percpu.rseq ? slab.slot_offset : 0));
 }
 
-/* As its allocations: the descriptor is still there, but not in use. */
-TEST(test_destroyed)
-{
-    struct stook_stat stat = {.size = sizeof(stat)};
-    struct stook_cache_usage usage = {.size = sizeof(usage)};
-    struct stook_cache *kept = stook_cache_create("kept", 64, NULL),
-                       *gone = stook_cache_create("gone", 64, NULL);
-
-    assert_true(kept && gone);
-    assert_int_equal(stook_cache_destroy(gone), 0);
-    errno = 0;
-    assert_true(stook_cache_stat(gone, &stat) == -1 && errno == EINVAL);
-    errno = 0;
-    assert_true(stook_cache_usage(gone, &usage) == -1 && errno == EINVAL);
-    errno = 0;
-    assert_true(stook_cache_stat_enable(gone, STOOK_STATS_ALL) == -1 && errno == EINVAL);
-    assert_int_equal(stook_cache_destroy(kept), 0);
-}
-
 int main(void)
 {
     (void)sched_getaffinity(0, sizeof(everywhere), &everywhere);

@@ -67,7 +67,7 @@ fn find_library() {
     let vendored = env::var_os("CARGO_FEATURE_VENDORED").is_some();
     if !vendored && env::var_os("STOOK_NO_PKG_CONFIG").is_none() {
         let mut found = pkg_config::Config::new();
-        if found.atleast_version("0.2.0").probe("stook").is_ok() {
+        if found.atleast_version("0.3.0").probe("stook").is_ok() {
             return;
         }
     }

@@ -59,6 +59,26 @@ template <class T, class... A> STOOK_CPP_INLINE T *construct_at(void *place, A &
         return ::new (place) T{std::forward<A>(args)...}; // an aggregate
 }
 
+// With concepts, a call that cannot work is an error where the program makes it, by the name of what is missing; without, an
+// error within this header.
+#if defined(__cpp_concepts) && __cpp_concepts >= 201907L
+template <class T>
+concept type_is_complete = requires
+{
+    sizeof(T);
+};
+template <class T, class... A>
+concept constructor_takes = std::is_constructible_v<T, A...> || requires
+{
+    T{std::declval<A>()...};
+};
+#define STOOK_CPP_CONSTRUCTS(...)                                                                  \
+    requires ::stook::detail::type_is_complete<T> &&                                               \
+        ::stook::detail::constructor_takes<T, __VA_ARGS__>
+#else
+#define STOOK_CPP_CONSTRUCTS(...)
+#endif
+
 template <class T, class... A> constexpr bool constructs_without_throwing() noexcept
 {
     if constexpr (std::is_constructible_v<T, A...>)
@@ -140,7 +160,9 @@ template <class Self, class T> class cache_calls
     // sets members without a constructor to 0, as T() does; make_for_overwrite() leaves them.  If the constructor
     // throws, the memory goes back.  The caller ends it with destroy().  try_make() is NULL without memory.
     //
-    template <class... A> [[nodiscard]] STOOK_CPP_INLINE T *make(A &&...args) const
+    template <class... A>
+    STOOK_CPP_CONSTRUCTS(A...)
+    [[nodiscard]] STOOK_CPP_INLINE T *make(A &&...args) const
     {
         return construct(allocate(), std::forward<A>(args)...);
     }
@@ -159,7 +181,9 @@ template <class Self, class T> class cache_calls
         }
     }
 
-    template <class... A> [[nodiscard]] STOOK_CPP_INLINE T *try_make(A &&...args) const
+    template <class... A>
+    STOOK_CPP_CONSTRUCTS(A...)
+    [[nodiscard]] STOOK_CPP_INLINE T *try_make(A &&...args) const
     {
         void *object = try_allocate();
 
@@ -167,7 +191,9 @@ template <class Self, class T> class cache_calls
     }
 
     // The same in a unique_ptr of one word, which frees by the address.
-    template <class... A> [[nodiscard]] unique_ptr<T> make_unique(A &&...args) const
+    template <class... A>
+    STOOK_CPP_CONSTRUCTS(A...)
+    [[nodiscard]] unique_ptr<T> make_unique(A &&...args) const
     {
         return unique_ptr<T>(make(std::forward<A>(args)...));
     }
@@ -187,13 +213,16 @@ template <class Self, class T> class cache_calls
     // n objects, each constructed from the same arguments: all of them or none.  If a constructor throws, the
     // objects before it are destroyed, and all memory goes back.
     //
-    template <class... A> void make_bulk(T **objects, std::size_t n, const A &...args) const
+    template <class... A>
+    STOOK_CPP_CONSTRUCTS(const A &...)
+    void make_bulk(T **objects, std::size_t n, const A &...args) const
     {
         if (!try_make_bulk(objects, n, args...))
             fail();
     }
 
     template <class... A>
+    STOOK_CPP_CONSTRUCTS(const A &...)
     [[nodiscard]] bool try_make_bulk(T **objects, std::size_t n, const A &...args) const
     {
         struct stook_cache *cache = self().made();

@@ -49,7 +49,7 @@ template <class T> class reserve
     }
 
     // std::bad_alloc only where size() is 0; else what T's constructor throws, and the memory goes back to the cache.
-    template <class... A> [[nodiscard]] T *make(A &&...args)
+    template <class... A> STOOK_CPP_CONSTRUCTS(A...) [[nodiscard]] T *make(A &&...args)
     {
         T *object = try_make(std::forward<A>(args)...);
 
@@ -59,7 +59,7 @@ template <class T> class reserve
     }
 
     // NULL where size() is 0.
-    template <class... A> [[nodiscard]] T *try_make(A &&...args)
+    template <class... A> STOOK_CPP_CONSTRUCTS(A...) [[nodiscard]] T *try_make(A &&...args)
     {
         void *object = (stook_sheaf_alloc)(cache_.get(), STOOK_SIGNAL_SAFE, sheaf_);
 
@@ -132,7 +132,7 @@ template <class T> class pool
     }
 
     // Waits.  std::bad_alloc only where the thread may not sleep, in a reclaim callback, and if its group is at a limit.
-    template <class... A> [[nodiscard]] T *make(A &&...args)
+    template <class... A> STOOK_CPP_CONSTRUCTS(A...) [[nodiscard]] T *make(A &&...args)
     {
         void *object = stook_pool_alloc(pool_, STOOK_WAIT, nullptr);
 
@@ -141,13 +141,15 @@ template <class T> class pool
         return construct(object, std::forward<A>(args)...);
     }
 
-    template <class... A> [[nodiscard]] unique_ptr make_unique(A &&...args)
+    template <class... A>
+    STOOK_CPP_CONSTRUCTS(A...)
+    [[nodiscard]] unique_ptr make_unique(A &&...args)
     {
         return unique_ptr(make(std::forward<A>(args)...), deleter{this});
     }
 
     // NULL where the cache has no memory and the reserve is empty.  Does not wait.
-    template <class... A> [[nodiscard]] T *try_make(A &&...args)
+    template <class... A> STOOK_CPP_CONSTRUCTS(A...) [[nodiscard]] T *try_make(A &&...args)
     {
         void *object = stook_pool_alloc(pool_, STOOK_NORECLAIM, nullptr);
 
@@ -156,6 +158,7 @@ template <class T> class pool
 
     // NULL after the time; reclaim callbacks may make it later.
     template <class... A>
+    STOOK_CPP_CONSTRUCTS(A...)
     [[nodiscard]] T *try_make_until(std::chrono::steady_clock::time_point until, A &&...args)
     {
         // The library's clock is CLOCK_MONOTONIC, as that of libstdc++ and libc++ is.
@@ -170,6 +173,7 @@ template <class T> class pool
     }
 
     template <class... A>
+    STOOK_CPP_CONSTRUCTS(A...)
     [[nodiscard]] T *try_make_for(std::chrono::steady_clock::duration time, A &&...args)
     {
         return try_make_until(std::chrono::steady_clock::now() + time, std::forward<A>(args)...);

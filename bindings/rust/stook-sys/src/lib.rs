@@ -192,7 +192,7 @@ pub struct stook_cache_head {
     pub rseq_offset: isize,
 }
 
-pub const STOOK_VERSION: c_uint = 200;
+pub const STOOK_VERSION: c_uint = 300;
 pub const STOOK_UNLIMITED: usize = usize::MAX;
 pub const STOOK_OBJECT_SIZE_MAX: usize = 4 << 20;
 pub const STOOK_ALIGN_MAX: usize = 4096;
