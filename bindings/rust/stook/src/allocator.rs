@@ -94,6 +94,3 @@ mod api2 {
 mod core_api {
     implement!(core::alloc);
 }
-
-#[cfg(not(any(feature = "allocator-api2", stook_nightly)))]
-const _: fn(&crate::Cache<u8, crate::ByAddress>) -> core::alloc::Layout = |cache| cache.layout();

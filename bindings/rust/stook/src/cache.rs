@@ -260,6 +260,7 @@ impl<T, H: Return<T>> Cache<T, H> {
         self.raw.handle()
     }
 
+    #[cfg(any(feature = "allocator-api2", stook_nightly))]
     pub(crate) fn layout(&self) -> Layout {
         self.raw.layout()
     }

@@ -194,6 +194,7 @@ impl Raw {
         }
     }
 
+    #[cfg(any(feature = "allocator-api2", stook_nightly))]
     pub(crate) fn layout(&self) -> Layout {
         self.layout
     }
