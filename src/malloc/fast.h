@@ -116,7 +116,7 @@ static inline __attribute__((always_inline)) bool fast_is_live(const void *objec
     *index = fast.entries[offset >> FAST_PAGE_SHIFT][0];
     return __builtin_expect(
         starts_at(__atomic_load_n(&fast_start[*index], __ATOMIC_RELAXED), object) &&
-            *stook_private_mark(object) != fast_marked(object),
+            fast_marked(object) != *stook_private_mark(object),
         1);
 }
 
