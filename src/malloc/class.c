@@ -442,20 +442,12 @@ static inline bool class_is_pages(size_t size)
     return !fast_is_closed() && class_is_large(size); /* class_canary is seen behind the first */
 }
 
-void *class_alloc(size_t size, const void *from)
+void *class_alloc(size_t size, bool *zeroed, const void *from)
 {
     void *object;
 
-    if (class_is_pages(size))
-        return class_large(size, 1, NULL, from);
-    return class_again(size, &object) ? object : class_alloc_slow(size, NULL, from);
-}
-
-void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
-{
-    void *object;
-
-    *zeroed = false;
+    if (zeroed)
+        *zeroed = false;
     if (class_is_pages(size))
         return class_large(size, 1, zeroed, from);
     return class_again(size, &object) ? object : class_alloc_slow(size, zeroed, from);
@@ -485,6 +477,7 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
 void class_free_as(void *object, const char *call, enum stook_private_call as, size_t said)
 {
     struct stook_cache *cache;
+    uintptr_t index;
     bool start;
     size_t size;
 
@@ -493,6 +486,10 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
     if (fast_free_by(FAST_TESTED(push), FAST_TESTED(size_locked), object) || !object ||
         !start_malloc())
         return;
+    if (fast_is_live(object, FAST_TESTED(size) + FAST_TESTED(size_locked), &index)) {
+        stook_private_free_live(index, object, fast_marked(object)); /* main was full */
+        return;
+    }
     cache = stook_private_cache_of(object, &size, &start);
     if (cache && start) {
         if (stook_private_freed(cache, object, call, true, fast_marked(object)))
@@ -512,9 +509,12 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
 size_t class_size(const void *object, const char *call)
 {
     const struct stook_cache *cache;
+    uintptr_t index;
     bool start;
     size_t size;
 
+    if (fast_is_live(object, FAST_TESTED(size) + FAST_TESTED(size_locked), &index))
+        return stook_private_room(index);
     if (fast_may_be_pages(object) && (size = stook_private_large_size(object)) != 0)
         return size;
     size = boot_size(object);

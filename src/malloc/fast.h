@@ -105,22 +105,29 @@ static inline bool fast_is_closed(void)
     return FAST_TESTED(size) == 0 && FAST_TESTED(size_locked) == 0;
 }
 
-static inline __attribute__((always_inline)) bool fast_free_by(fast_push *push, size_t size,
-                                                               void *object)
+/* Whether it is the start of an object of a class, and not free, within `size` bytes: the index of its cache. */
+static inline __attribute__((always_inline)) bool fast_is_live(const void *object, size_t size,
+                                                               uintptr_t *index)
 {
-    uintptr_t offset = (uintptr_t)object - fast.base, index;
-    uint64_t start, marked;
+    uintptr_t offset = (uintptr_t)object - fast.base;
 
     if (__builtin_expect(offset >= size, 0))
         return false;
-    index = fast.entries[offset >> FAST_PAGE_SHIFT][0];
-    start = __atomic_load_n(&fast_start[index], __ATOMIC_RELAXED);
-    if (__builtin_expect(!starts_at(start, object), 0))
+    *index = fast.entries[offset >> FAST_PAGE_SHIFT][0];
+    return __builtin_expect(
+        starts_at(__atomic_load_n(&fast_start[*index], __ATOMIC_RELAXED), object) &&
+            fast_marked(object) != *stook_private_mark(object),
+        1);
+}
+
+static inline __attribute__((always_inline)) bool fast_free_by(fast_push *push, size_t size,
+                                                               void *object)
+{
+    uintptr_t index;
+
+    if (!fast_is_live(object, size, &index))
         return false;
-    marked = fast_marked(object);
-    if (__builtin_expect(*stook_private_mark(object) == marked, 0))
-        return false;
-    *stook_private_mark(object) = marked; /* before another thread can get it */
+    *stook_private_mark(object) = fast_marked(object); /* before another thread can get it */
     if (__builtin_expect(
             push((const void *)(fast.slots + (index << FAST_SLOT_SHIFT)), fast.rseq_offset, object),
             1))
