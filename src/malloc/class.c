@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct fast fast __attribute__((aligned(64))) LARGE_BSS;
+/* Slots of sizes up to 4 KiB are on one page in either table. */
+struct fast fast __attribute__((aligned(4096))) LARGE_BSS;
 uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((aligned(64))) HEAD_BSS;
 
 enum {
@@ -359,6 +360,18 @@ static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, 
     return object;
 }
 
+/* The fast path of a cache that the table of sizes does not have: of one partition, or one that lends. */
+static inline bool class_pop(struct stook_cache *cache, void **object)
+{
+    const struct stook_cache_head *head = (const struct stook_cache_head *)cache;
+
+    if ((__atomic_load_n(&class_closed, __ATOMIC_RELAXED) & ~(unsigned)CLASS_PARTED) != 0 ||
+        !stook_rseq_pop(__atomic_load_n(&head->slots, __ATOMIC_RELAXED), fast.rseq_offset, object))
+        return false;
+    *stook_private_mark(*object) = 0;
+    return true;
+}
+
 /* A class without a cache yet. */
 static __attribute__((noinline, cold)) void *class_small_first(unsigned class, size_t size,
                                                                const void *from)
@@ -366,8 +379,11 @@ static __attribute__((noinline, cold)) void *class_small_first(unsigned class, s
     int saved = errno;
     struct stook_cache *borrowed = class_borrow(class);
     struct stook_cache *cache = borrowed ? borrowed : class_get(class_partition(from), class);
-    void *object = cache ? stook_private_alloc(cache, size, 0, from) : NULL;
+    void *object;
 
+    if (cache && class_pop(cache, &object))
+        return object;
+    object = cache ? stook_private_alloc(cache, size, 0, from) : NULL;
     if (object)
         return object;
     if (cache)
@@ -383,18 +399,12 @@ static void *class_small(size_t size, const void *from)
 {
     unsigned class = class_of(size), partition = class_partition(from);
     struct stook_cache *cache = class_found(partition, class);
-    const struct stook_cache_head *head = (const struct stook_cache_head *)cache;
     void *object;
 
     if (__builtin_expect(!cache, 0))
         return class_small_first(class, size, from);
-    /* The fast path, of one partition. */
-    if (__atomic_load_n(&class_closed, __ATOMIC_RELAXED) == CLASS_PARTED &&
-        stook_rseq_pop(__atomic_load_n(&head->slots, __ATOMIC_RELAXED), fast.rseq_offset,
-                       &object)) {
-        *stook_private_mark(object) = 0;
+    if (class_pop(cache, &object))
         return object;
-    }
     object = stook_private_alloc(cache, size, 0, from);
     return __builtin_expect(object != NULL, 1) ? object : class_alloc_larger(class, size, from);
 }

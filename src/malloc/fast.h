@@ -39,10 +39,10 @@ typedef int fast_push(const void *slots, intptr_t rseq_offset, void *object);
  * eighth lies there: those of 112, 240, 368 bytes and so on.
  */
 struct fast {
-    uintptr_t slots;  /* slot 0 in CPU 0's area */
-    uintptr_t unused; /* as above */
-    uintptr_t base;   /* of the window */
-    size_t size;      /* bytes from there on in which objects may lie: it grows; 0: closed */
+    uintptr_t slots;          /* slot 0 in CPU 0's area */
+    uintptr_t keeps_deepbind; /* STOOK_DEEPBIND=keep; no call loads it, as above */
+    uintptr_t base;           /* of the window */
+    size_t size; /* bytes from there on in which objects may lie: it grows; 0: closed */
     const uint16_t (*entries)[2]; /* the page map: [0] is the cache's index: bytes in order */
     intptr_t rseq_offset;
     uint64_t key;       /* of the mark of a freed object */
@@ -52,9 +52,8 @@ struct fast {
     /* By size / 16, rounded up: the class's in CPU 0's area; NULL: closed, or not made yet.  FAST_AGAIN: where nothing but
      * locked mode and the countdown to samples closes FAST_OPEN. */
     const void *slot[2][SIZES_STEPS];
-    bool keeps_deepbind; /* STOOK_DEEPBIND=keep; constant after the start */
 };
-_Static_assert(offsetof(struct fast, unused) == 8, "where a size can be");
+_Static_assert(offsetof(struct fast, keeps_deepbind) == 8, "where a size can be");
 _Static_assert(offsetof(struct fast, slot[FAST_OPEN][7]) % 64 == 8,
                "of 112 bytes, not of 32 or 64");
 extern struct fast fast __attribute__((visibility("hidden")));

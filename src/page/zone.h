@@ -282,7 +282,7 @@ bool zone_has(const struct zone *zone, uint32_t index);
 /* The pages of all its blocks, and their metadata, come from its node. */
 void zone_bind(struct zone *zone);
 /*
- * The first so many pages of a block, and more with them, may be used and are in core dumps.  Before they are
+ * The first so many pages of a block, and more with them, may be used.  Before they are
  * taken; false: the kernel has no mapping left, or a limit refuses.
  */
 bool zone_show(struct block *block, unsigned pages);
