@@ -12,6 +12,7 @@
 #include "base/context.h"
 #include "base/hooks.h"
 #include "base/lock.h"
+#include "os/os.h"
 #include "page/zone.h"
 
 #include <errno.h>
@@ -202,6 +203,21 @@ static bool arena_free_now(void *run, size_t pages, void *meta, size_t meta_byte
     zone_trim(zone, pages);
     lock_drop(&zone->lock, LOCK_ARENA);
     return true;
+}
+
+__attribute__((cold)) void arena_release(void *run, size_t pages)
+{
+    struct zone *zone = zone_of(run);
+    uint32_t index = pagemap_index(run);
+    bool split = false;
+
+    if (pages < BLOCK_PAGES && zone_enter(zone)) {
+        split = zone_refuse_huge(zone_block(index));
+        lock_drop(&zone->lock, LOCK_ARENA);
+    }
+    if (split)
+        os_huge(pagemap_block(index), BLOCK_SIZE, false);
+    os_release(run, pages * PAGE_SIZE);
 }
 
 /* In the first bytes of what is left, which nothing else uses any more. */

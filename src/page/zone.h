@@ -221,7 +221,9 @@ bool zone_may_split(void);
 /* The block is to have huge pages from here on, or none, which the caller advises the kernel of if that changes (true); its
  * pages moved there, or not. */
 bool zone_set_like(struct block *block, bool huge, bool moved);
-/* The same of blocks that are in use, and advises the kernel.  A block that does not change costs no call. */
+/* A block of which a part goes back is to have no huge pages, or khugepaged would fill the holes again; the same result. */
+bool zone_refuse_huge(struct block *block);
+/* As zone_set_like() of blocks that are in use, and advises the kernel.  A block that does not change costs no call. */
 void zone_advise(uint32_t first, uint32_t n, bool huge);
 
 /* ---- zone_warm.c: what stays resident ---------------------------------------------------------- */

@@ -169,10 +169,8 @@ LOCK_UNCHECKED static size_t zone_purge_run(struct zone *zone, struct block *blo
     bool wide = os_page_size() > PAGE_SIZE, huge = block->huge && block->ndirty == BLOCK_PAGES;
     bool whole = block->state == BLOCK_FREE, meta;
     bool noted = atomic_load_explicit(&zone_all.noted, memory_order_relaxed);
-    /* Or khugepaged would fill the holes again.  Decided under the lock, like all fields of a block:
-       another thread may give back other pages of it meanwhile. */
-    bool split =
-        !whole && (!block->home || zone_may_split()) && zone_set_like(block, false, block->moved);
+    /* Decided under the lock, like all fields of a block: another thread may give back other pages of it meanwhile. */
+    bool split = !whole && zone_refuse_huge(block);
     unsigned at = 0, pages = block_next_run(block->dirty, &at), dirty;
 
     /* Of larger pages of the kernel one goes back that is free as a whole, with the clean ones that were zeroed in

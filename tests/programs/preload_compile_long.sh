@@ -9,7 +9,7 @@ need cmake ninja
 
 # Built twice at the same place, so that the paths in the objects are the same.
 mkdir "$work/source"
-cp -r "$STOOK_SOURCE_DIR"/{CMakeLists.txt,cmake,include,src,tools,tests,fuzz,man,scripts,stook.pc.in,stook-urcu.pc.in} "$work/source"
+cp -r "$STOOK_SOURCE_DIR"/{CMakeLists.txt,cmake,include,src,tools,tests,fuzz,man,scripts} "$STOOK_SOURCE_DIR"/*.pc.in "$work/source"
 cp -r "$STOOK_SOURCE_DIR"/examples "$work/source" 2>/dev/null || true
 cat >"$work/build.sh" <<'SH'
 set -e
