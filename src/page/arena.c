@@ -205,18 +205,16 @@ static bool arena_free_now(void *run, size_t pages, void *meta, size_t meta_byte
     return true;
 }
 
+/* khugepaged would fill the hole again in a block that has huge pages. */
 __attribute__((cold)) void arena_release(void *run, size_t pages)
 {
     struct zone *zone = zone_of(run);
-    uint32_t index = pagemap_index(run);
-    bool split = false;
 
-    if (pages < BLOCK_PAGES && zone_enter(zone)) {
-        split = zone_refuse_huge(zone_block(index));
+    if (zone_enter(zone)) {
+        if (zone_may_split())
+            zone_advise(pagemap_index(run), 1, false);
         lock_drop(&zone->lock, LOCK_ARENA);
     }
-    if (split)
-        os_huge(pagemap_block(index), BLOCK_SIZE, false);
     os_release(run, pages * PAGE_SIZE);
 }
 

@@ -101,11 +101,6 @@ __attribute__((cold)) bool zone_set_like(struct block *block, bool huge, bool mo
     return changed;
 }
 
-__attribute__((cold)) bool zone_refuse_huge(struct block *block)
-{
-    return (!block->home || zone_may_split()) && zone_set_like(block, false, block->moved);
-}
-
 __attribute__((cold)) void zone_advise(uint32_t first, uint32_t n, bool huge)
 {
     bool changed = false;

@@ -221,9 +221,7 @@ bool zone_may_split(void);
 /* The block is to have huge pages from here on, or none, which the caller advises the kernel of if that changes (true); its
  * pages moved there, or not. */
 bool zone_set_like(struct block *block, bool huge, bool moved);
-/* A block of which a part goes back is to have no huge pages, or khugepaged would fill the holes again; the same result. */
-bool zone_refuse_huge(struct block *block);
-/* As zone_set_like() of blocks that are in use, and advises the kernel.  A block that does not change costs no call. */
+/* The same of blocks that are in use, and advises the kernel.  A block that does not change costs no call. */
 void zone_advise(uint32_t first, uint32_t n, bool huge);
 
 /* ---- zone_warm.c: what stays resident ---------------------------------------------------------- */
@@ -251,6 +249,8 @@ size_t zone_purge(struct zone *zone, size_t limit, size_t runs, size_t most);
 /* So many pages came back.  Once an eighth more are warm than the limit says, each such call gives some back, until the
  * limit is reached. */
 void zone_purge_more(struct zone *zone, size_t pages);
+/* A span took so many pages that were not warm: what is warm lies in pieces, and goes back beyond the crest. */
+void zone_purge_scattered(struct zone *zone, size_t pages);
 
 /* ---- zone_space.c: what of its blocks and of their metadata is mapped --------------------------- */
 
