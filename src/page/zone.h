@@ -249,6 +249,8 @@ size_t zone_purge(struct zone *zone, size_t limit, size_t runs, size_t most);
 /* So many pages came back.  Once an eighth more are warm than the limit says, each such call gives some back, until the
  * limit is reached. */
 void zone_purge_more(struct zone *zone, size_t pages);
+/* A span took so many pages that were not warm: what is warm lies in pieces, and goes back beyond the crest. */
+void zone_purge_scattered(struct zone *zone, size_t pages);
 
 /* ---- zone_space.c: what of its blocks and of their metadata is mapped --------------------------- */
 
