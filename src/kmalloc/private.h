@@ -134,9 +134,9 @@ STOOK_API void stook_private_free(struct stook_cache *cache, void *object,
                                   enum stook_private_call call, size_t size, uint64_t mark);
 
 /* The same of a class by its cache's index, whose object's start and mark were in order: nothing is checked again. */
-void stook_private_free_live(uintptr_t index, void *object, uint64_t mark);
+STOOK_API void stook_private_free_live(uintptr_t index, void *object, uint64_t mark);
 /* Bytes of such an object. */
-size_t stook_private_room(uintptr_t index);
+STOOK_API size_t stook_private_room(uintptr_t index);
 
 /* The cache of an object, its size, and whether the pointer is the object's start; or NULL: of none, or the library's own.
  * A debug cache says that it is, and decides that itself.  The size is 0 where stook_private_live() has a report. */
