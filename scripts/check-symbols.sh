@@ -64,6 +64,13 @@ check_public() { # LIBRARY HEADER...: what is declared is exported, and nothing 
         error "the public headers (<) and $(basename "$1") (>) differ"
 }
 
+check_private() { # LIBRARY: of two libraries in a process malloc calls the first one's core for all, or none
+    local name
+    while read -r name; do
+        error "$(basename "$1"): $name is not exported"
+    done < <(nm --defined-only "$1" | awk '$2 == "t" && $3 ~ /^stook_private_[a-z_]*$/ {print $3}')
+}
+
 check_archive() { # ARCHIVE REGEX: also allowed
     local file name noun
     while read -r file name; do
@@ -131,6 +138,11 @@ self_test() {
     build ''
     must bad "an export without prefix" check_dynamic "$dir/lib.so" 'stook_.*'
 
+    echo 'static int stook_private_a(void) { return 0; } int (*stook_b)(void) = stook_private_a;' >"$dir/barn.c"
+    build ''
+    must bad "a private call that is hidden" check_private "$dir/lib.so"
+    must good "the others" check_dynamic "$dir/lib.so" 'stook_.*'
+
     echo 'int malloc_trim(unsigned long n) { return !n; }' >"$dir/barn.c"
     build ''
     must good "malloc_trim" check_dynamic "$dir/lib.so" "stook_.*|$malloc_family|$operators"
@@ -153,6 +165,7 @@ if [ -e "$lib/libstook-malloc.so" ]; then
     check_dynamic "$lib/libstook-malloc.so" "stook_.*|dlm?open|$malloc_family|$operators"
     check_public "$lib/stook/sim/libstook-malloc.so" "${headers[@]}"
     check_unversioned "$lib/libstook-malloc.so"
+    check_private "$lib/libstook-malloc.so"
     check_archive "$lib/libstook-malloc.a" "$malloc_family|$operators"
     check_used "$source" "$malloc_family|$operators|libc_heap_find" "$lib/libstook-malloc.a"
 fi

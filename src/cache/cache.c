@@ -31,7 +31,7 @@ enum {
     /* Empty slabs that a cache keeps on each node, at least one. */
     CACHE_EMPTY_BYTES = 64 << 10,
     CACHE_EMPTY_SLABS = 5,
-    CACHE_BOOT_ROOM = 16 << 10, /* for the first caches, where there are few nodes */
+    CACHE_BOOT_ROOM = 15 << 10, /* for the first caches, where there are few nodes */
     CACHE_COLUMN = 8,           /* bytes of an owner, of a tag */
     /* A drain waits so long for threads that have slabs or objects of the cache in hand. */
     CACHE_TURNS =
@@ -82,6 +82,8 @@ static unsigned cache_min_partial(const struct stook_cache *cache)
 /* A free number in the table; slot 0 is no cache's.  Under the list's lock. */
 static unsigned cache_find_index(void)
 {
+    /* A start writes to this page anyhow: one fault in place of two. */
+    __atomic_store_n(&cache_table[0], NULL, __ATOMIC_RELAXED);
     for (unsigned i = 1; i < STOOK_CACHES_MAX; i++)
         if (!cache_table[i])
             return i;
@@ -131,7 +133,7 @@ void cache_boot(void)
 {
     size_t size = (cache_struct_size() + 63) & ~(size_t)63;
     /* Not mapped where it need not be: each mapping that is written to is felt in fork(). */
-    static char room[CACHE_BOOT_ROOM] __attribute__((aligned(64))) HEAD_BSS;
+    static char room[CACHE_BOOT_ROOM] __attribute__((aligned(4096))) HEAD_BSS;
     static bool used; /* a process that starts once more leaves the first ones as they are */
     bool fits = !used && size * (SHEAF_CLASSES + 1) <= sizeof(room);
     /* Its end: what stands behind it has its head on the same page. */

@@ -158,6 +158,17 @@ void stook_private_free(struct stook_cache *cache, void *object, enum stook_priv
         free_object(cache, object);
 }
 
+void stook_private_free_live(uintptr_t index, void *object, uint64_t mark)
+{
+    *stook_private_mark(object) = mark;
+    free_slow(cache_table[index], object);
+}
+
+size_t stook_private_room(uintptr_t index)
+{
+    return cache_table[index]->layout.room;
+}
+
 /* Malloc's classes: they stay. */
 static struct stook_cache *private_class[PRIVATE_CLASSES] HEAD_BSS;
 static _Atomic unsigned private_classes;
@@ -276,16 +287,13 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
     struct stook_cache *cache = slab_user_cache(object);
     const struct slab *slab;
     uint32_t index;
-    uint64_t word;
 
     if (!cache)
         return NULL;
-    slab = slab_at(object, *pagemap_at(object));
-    word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+    slab = slab_find(cache, object, &index);
     *size = cache->layout.room;
-    *start =
-        layout_starts(&cache->layout, (uint32_t)((const char *)object - slab_first(cache, slab)),
-                      slab_objects(cache, word), &index);
+    *start = object == slab_object(cache, slab, index) &&
+             index < slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
     if (__builtin_expect(cache->flags & (CACHE_KEPT | CACHE_SHADOW), 0))
         *size = observe_size(cache, slab, index, object, start);
     return cache;

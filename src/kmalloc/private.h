@@ -133,6 +133,11 @@ struct stook_cache *private_cache(const char *name, size_t object_size,
 STOOK_API void stook_private_free(struct stook_cache *cache, void *object,
                                   enum stook_private_call call, size_t size, uint64_t mark);
 
+/* The same of a class by its cache's index, whose object's start and mark were in order: nothing is checked again. */
+STOOK_API void stook_private_free_live(uintptr_t index, void *object, uint64_t mark);
+/* Bytes of such an object. */
+STOOK_API size_t stook_private_room(uintptr_t index);
+
 /* The cache of an object, its size, and whether the pointer is the object's start; or NULL: of none, or the library's own.
  * A debug cache says that it is, and decides that itself.  The size is 0 where stook_private_live() has a report. */
 STOOK_API struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start);

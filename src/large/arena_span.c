@@ -196,8 +196,8 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
         return NULL;
     }
     dirty = arena_span_take(zone, (uint32_t)at, n);
-    if (zone->limit_pages > zone_limit(zone, zone->used_pages)) /* in pieces that no span can use */
-        zone_purge_more(zone, blocks * BLOCK_PAGES);
+    if (dirty < (size_t)n * BLOCK_PAGES)
+        zone_purge_scattered(zone, (size_t)n * BLOCK_PAGES - dirty);
     lock_drop(&zone->lock, LOCK_ARENA);
     arena_span_unadvise_huge((uint32_t)at, n);
     if (zeroed)

@@ -26,7 +26,7 @@ static void *aligned_object(size_t align, size_t size, const void *from)
     }
     if (align > SIZES_STEP)
         return class_alloc_aligned(align, size, from);
-    return fast_alloc(FAST_OPEN, size, &object) ? object : class_alloc(size, from);
+    return fast_alloc(FAST_OPEN, size, &object) ? object : class_alloc(size, NULL, from);
 }
 
 /* What is no power of two is rounded up to one, as glibc does. */

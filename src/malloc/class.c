@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct fast fast __attribute__((aligned(64))) LARGE_BSS;
+/* Slots of sizes up to 4 KiB are on one page in either table. */
+struct fast fast __attribute__((aligned(4096))) LARGE_BSS;
 uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((aligned(64))) HEAD_BSS;
 
 enum {
@@ -359,6 +360,18 @@ static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, 
     return object;
 }
 
+/* The fast path of a cache that the table of sizes does not have: of one partition, or one that lends. */
+static inline bool class_pop(struct stook_cache *cache, void **object)
+{
+    const struct stook_cache_head *head = (const struct stook_cache_head *)cache;
+
+    if ((__atomic_load_n(&class_closed, __ATOMIC_RELAXED) & ~(unsigned)CLASS_PARTED) != 0 ||
+        !stook_rseq_pop(__atomic_load_n(&head->slots, __ATOMIC_RELAXED), fast.rseq_offset, object))
+        return false;
+    *stook_private_mark(*object) = 0;
+    return true;
+}
+
 /* A class without a cache yet. */
 static __attribute__((noinline, cold)) void *class_small_first(unsigned class, size_t size,
                                                                const void *from)
@@ -366,8 +379,11 @@ static __attribute__((noinline, cold)) void *class_small_first(unsigned class, s
     int saved = errno;
     struct stook_cache *borrowed = class_borrow(class);
     struct stook_cache *cache = borrowed ? borrowed : class_get(class_partition(from), class);
-    void *object = cache ? stook_private_alloc(cache, size, 0, from) : NULL;
+    void *object;
 
+    if (cache && class_pop(cache, &object))
+        return object;
+    object = cache ? stook_private_alloc(cache, size, 0, from) : NULL;
     if (object)
         return object;
     if (cache)
@@ -383,18 +399,12 @@ static void *class_small(size_t size, const void *from)
 {
     unsigned class = class_of(size), partition = class_partition(from);
     struct stook_cache *cache = class_found(partition, class);
-    const struct stook_cache_head *head = (const struct stook_cache_head *)cache;
     void *object;
 
     if (__builtin_expect(!cache, 0))
         return class_small_first(class, size, from);
-    /* The fast path, of one partition. */
-    if (__atomic_load_n(&class_closed, __ATOMIC_RELAXED) == CLASS_PARTED &&
-        stook_rseq_pop(__atomic_load_n(&head->slots, __ATOMIC_RELAXED), fast.rseq_offset,
-                       &object)) {
-        *stook_private_mark(object) = 0;
+    if (class_pop(cache, &object))
         return object;
-    }
     object = stook_private_alloc(cache, size, 0, from);
     return __builtin_expect(object != NULL, 1) ? object : class_alloc_larger(class, size, from);
 }
@@ -442,20 +452,12 @@ static inline bool class_is_pages(size_t size)
     return !fast_is_closed() && class_is_large(size); /* class_canary is seen behind the first */
 }
 
-void *class_alloc(size_t size, const void *from)
+void *class_alloc(size_t size, bool *zeroed, const void *from)
 {
     void *object;
 
-    if (class_is_pages(size))
-        return class_large(size, 1, NULL, from);
-    return class_again(size, &object) ? object : class_alloc_slow(size, NULL, from);
-}
-
-void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
-{
-    void *object;
-
-    *zeroed = false;
+    if (zeroed)
+        *zeroed = false;
     if (class_is_pages(size))
         return class_large(size, 1, zeroed, from);
     return class_again(size, &object) ? object : class_alloc_slow(size, zeroed, from);
@@ -485,6 +487,7 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
 void class_free_as(void *object, const char *call, enum stook_private_call as, size_t said)
 {
     struct stook_cache *cache;
+    uintptr_t index;
     bool start;
     size_t size;
 
@@ -493,6 +496,10 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
     if (fast_free_by(FAST_TESTED(push), FAST_TESTED(size_locked), object) || !object ||
         !start_malloc())
         return;
+    if (fast_is_live(object, FAST_TESTED(size) + FAST_TESTED(size_locked), &index)) {
+        stook_private_free_live(index, object, fast_marked(object)); /* main was full */
+        return;
+    }
     cache = stook_private_cache_of(object, &size, &start);
     if (cache && start) {
         if (stook_private_freed(cache, object, call, true, fast_marked(object)))
@@ -512,9 +519,12 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
 size_t class_size(const void *object, const char *call)
 {
     const struct stook_cache *cache;
+    uintptr_t index;
     bool start;
     size_t size;
 
+    if (fast_is_live(object, FAST_TESTED(size) + FAST_TESTED(size_locked), &index))
+        return stook_private_room(index);
     if (fast_may_be_pages(object) && (size = stook_private_large_size(object)) != 0)
         return size;
     size = boot_size(object);

@@ -25,13 +25,11 @@ void class_make(void);
  */
 void class_perturb(unsigned char byte);
 
-/* At least `size` bytes at a multiple of 16; NULL with errno ENOMEM.  `from`: the code that asks for
- * them, for profiles. */
-void *class_alloc(size_t size, const void *from);
+/* At least `size` bytes at a multiple of 16; NULL with errno ENOMEM.  *zeroed, unless that is NULL: the object reads as
+ * zeros already.  `from`: the code that asks for them, for profiles. */
+void *class_alloc(size_t size, bool *zeroed, const void *from);
 /* The same at a multiple of `align`, a power of two. */
 void *class_alloc_aligned(size_t align, size_t size, const void *from);
-/* *zeroed: the object reads as zeros already. */
-void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from);
 /* Any pointer; NULL is nothing.  errno is kept.  `call` is named in the report of a wrong one.  `size`: the caller's,
  * which debug caches compare, or 0. */
 void class_free_as(void *object, const char *call, enum stook_private_call as, size_t size);

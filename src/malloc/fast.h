@@ -39,10 +39,10 @@ typedef int fast_push(const void *slots, intptr_t rseq_offset, void *object);
  * eighth lies there: those of 112, 240, 368 bytes and so on.
  */
 struct fast {
-    uintptr_t slots;  /* slot 0 in CPU 0's area */
-    uintptr_t unused; /* as above */
-    uintptr_t base;   /* of the window */
-    size_t size;      /* bytes from there on in which objects may lie: it grows; 0: closed */
+    uintptr_t slots;          /* slot 0 in CPU 0's area */
+    uintptr_t keeps_deepbind; /* STOOK_DEEPBIND=keep; no call loads it, as above */
+    uintptr_t base;           /* of the window */
+    size_t size; /* bytes from there on in which objects may lie: it grows; 0: closed */
     const uint16_t (*entries)[2]; /* the page map: [0] is the cache's index: bytes in order */
     intptr_t rseq_offset;
     uint64_t key;       /* of the mark of a freed object */
@@ -52,9 +52,8 @@ struct fast {
     /* By size / 16, rounded up: the class's in CPU 0's area; NULL: closed, or not made yet.  FAST_AGAIN: where nothing but
      * locked mode and the countdown to samples closes FAST_OPEN. */
     const void *slot[2][SIZES_STEPS];
-    bool keeps_deepbind; /* STOOK_DEEPBIND=keep; constant after the start */
 };
-_Static_assert(offsetof(struct fast, unused) == 8, "where a size can be");
+_Static_assert(offsetof(struct fast, keeps_deepbind) == 8, "where a size can be");
 _Static_assert(offsetof(struct fast, slot[FAST_OPEN][7]) % 64 == 8,
                "of 112 bytes, not of 32 or 64");
 extern struct fast fast __attribute__((visibility("hidden")));
@@ -105,22 +104,29 @@ static inline bool fast_is_closed(void)
     return FAST_TESTED(size) == 0 && FAST_TESTED(size_locked) == 0;
 }
 
-static inline __attribute__((always_inline)) bool fast_free_by(fast_push *push, size_t size,
-                                                               void *object)
+/* Whether it is the start of an object of a class, and not free, within `size` bytes: the index of its cache. */
+static inline __attribute__((always_inline)) bool fast_is_live(const void *object, size_t size,
+                                                               uintptr_t *index)
 {
-    uintptr_t offset = (uintptr_t)object - fast.base, index;
-    uint64_t start, marked;
+    uintptr_t offset = (uintptr_t)object - fast.base;
 
     if (__builtin_expect(offset >= size, 0))
         return false;
-    index = fast.entries[offset >> FAST_PAGE_SHIFT][0];
-    start = __atomic_load_n(&fast_start[index], __ATOMIC_RELAXED);
-    if (__builtin_expect(!starts_at(start, object), 0))
+    *index = fast.entries[offset >> FAST_PAGE_SHIFT][0];
+    return __builtin_expect(
+        starts_at(__atomic_load_n(&fast_start[*index], __ATOMIC_RELAXED), object) &&
+            fast_marked(object) != *stook_private_mark(object),
+        1);
+}
+
+static inline __attribute__((always_inline)) bool fast_free_by(fast_push *push, size_t size,
+                                                               void *object)
+{
+    uintptr_t index;
+
+    if (!fast_is_live(object, size, &index))
         return false;
-    marked = fast_marked(object);
-    if (__builtin_expect(*stook_private_mark(object) == marked, 0))
-        return false;
-    *stook_private_mark(object) = marked; /* before another thread can get it */
+    *stook_private_mark(object) = fast_marked(object); /* before another thread can get it */
     if (__builtin_expect(
             push((const void *)(fast.slots + (index << FAST_SLOT_SHIFT)), fast.rseq_offset, object),
             1))

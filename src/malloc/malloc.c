@@ -28,14 +28,14 @@ __attribute__((aligned(64))) void *MALLOC_NAME(malloc)(size_t size)
 
     if (fast_alloc(FAST_OPEN, size, &object))
         return object;
-    return class_alloc(size, CLASS_FROM);
+    return class_alloc(size, NULL, CLASS_FROM);
 }
 MALLOC_ALSO(malloc, __libc_malloc)
 
 static __attribute__((noinline, cold)) void *calloc_slow(size_t size, const void *from)
 {
     bool zeroed;
-    void *object = class_alloc_zeroed(size, &zeroed, from);
+    void *object = class_alloc(size, &zeroed, from);
 
     return object && !zeroed ? memset(object, 0, size) : object;
 }

@@ -73,7 +73,8 @@ static void *operators_try(size_t align, size_t size, const void *from)
 {
     if ((align & (align - 1)) != 0)
         return NULL;
-    return align > SIZES_STEP ? class_alloc_aligned(align, size, from) : class_alloc(size, from);
+    return align > SIZES_STEP ? class_alloc_aligned(align, size, from)
+                              : class_alloc(size, NULL, from);
 }
 
 static __attribute__((noinline, cold)) void *operators_new(size_t align, size_t size,

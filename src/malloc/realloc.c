@@ -25,11 +25,11 @@ static void *realloc_copy(void *object, size_t had, size_t size, size_t wanted, 
 
     if (wanted > size) {
         int saved = errno;
-        fresh = class_alloc(wanted, from);
+        fresh = class_alloc(wanted, NULL, from);
         errno = fresh ? errno : saved;
     }
     if (!fresh && !fast_alloc(FAST_OPEN, size, &fresh))
-        fresh = class_alloc(size, from);
+        fresh = class_alloc(size, NULL, from);
     if (!fresh)
         return NULL;
     memcpy(fresh, object, had < size ? had : size);

@@ -23,6 +23,9 @@ extern size_t os_page_known __attribute__((visibility("hidden")));
 void *os_reserve(size_t size, size_t align);
 /* Fresh readable and writable pages anywhere; or NULL with ENOMEM. */
 void *os_map(size_t size);
+/* The same for good, for the library's own tables, most of which stay untouched: without huge pages, and not in core
+ * dumps.  The first call, at the start, maps some for later ones. */
+void *os_map_own(size_t size);
 void os_unmap(void *address, size_t size);
 /*
  * Fresh readable and writable pages at exactly this address: 0, EEXIST if something else is mapped

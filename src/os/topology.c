@@ -17,7 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct topology topology HEAD_BSS;
+struct topology topology __attribute__((aligned(4096))) HEAD_BSS;
+_Static_assert(sizeof(struct topology) / 4096 == offsetof(struct topology, possible_cpus) / 4096,
+               "what a start writes is on one page");
 const char *topology_root = "";
 
 enum { TOPOLOGY_TEXT = 4096, TOPOLOGY_WORDS = TOPOLOGY_CPUS_MAX / 64 };

@@ -85,6 +85,8 @@ static inline bool topology_is_online(const struct topology *t, unsigned cpu)
 
 static inline unsigned topology_node(unsigned cpu)
 {
+    if (topology.nodes == 1) /* the table stays untouched */
+        return 0;
     return atomic_load_explicit(&topology.node_of_cpu[cpu], memory_order_relaxed);
 }
 

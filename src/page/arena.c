@@ -12,6 +12,7 @@
 #include "base/context.h"
 #include "base/hooks.h"
 #include "base/lock.h"
+#include "os/os.h"
 #include "page/zone.h"
 
 #include <errno.h>
@@ -202,6 +203,19 @@ static bool arena_free_now(void *run, size_t pages, void *meta, size_t meta_byte
     zone_trim(zone, pages);
     lock_drop(&zone->lock, LOCK_ARENA);
     return true;
+}
+
+/* khugepaged would fill the hole again in a block that has huge pages. */
+__attribute__((cold)) void arena_release(void *run, size_t pages)
+{
+    struct zone *zone = zone_of(run);
+
+    if (zone_enter(zone)) {
+        if (zone_may_split())
+            zone_advise(pagemap_index(run), 1, false);
+        lock_drop(&zone->lock, LOCK_ARENA);
+    }
+    os_release(run, pages * PAGE_SIZE);
 }
 
 /* In the first bytes of what is left, which nothing else uses any more. */

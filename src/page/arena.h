@@ -41,7 +41,9 @@ struct arena_ask {
 void *arena_alloc(unsigned zone, const struct arena_ask *ask, bool *zeroed, void **meta);
 /* Any context, and never waits for a fork: the run is left to the fork's end, or to the call that this one interrupted. */
 void arena_free(void *run, size_t pages, void *meta, size_t meta_bytes);
-/* The same of a span that cannot be given back now. */
+/* Gives back the memory of a run, which stays in use.  Context as above. */
+void arena_release(void *run, size_t pages);
+/* The same as arena_free() of a span that cannot be given back now. */
 void arena_leave_span(void *span, size_t blocks);
 /* Gives back what was left, unless there is a fork.  In a handler, the call that it interrupted does. */
 void arena_free_left(void);

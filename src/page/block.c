@@ -140,8 +140,11 @@ unsigned block_next_run(const uint64_t mask[BLOCK_WORDS], unsigned *at)
 uint32_t block_take_meta(struct block *block, uint64_t *map, uint32_t granules)
 {
     unsigned from = block->meta_hint < BLOCK_FIRST_GRANULE ? BLOCK_FIRST_GRANULE : block->meta_hint;
-    int at = block_search(map, from, granules, 1, BLOCK_GRANULES, false);
+    int at;
 
+    if (block->meta_high == 0) /* never read: one fault in place of two */
+        map[0] = 0;
+    at = block_search(map, from, granules, 1, BLOCK_GRANULES, false);
     if (at < 0)
         at = block_search(map, BLOCK_FIRST_GRANULE, granules, 1, BLOCK_GRANULES, false);
     if (at >= 0) {

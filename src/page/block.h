@@ -37,9 +37,9 @@ struct block {
     uint16_t longest; /* no free run is longer; exact after block_measure() */
     uint8_t state;
     uint8_t runs_at, soiled_at; /* 1 + the bucket it is on, in the zone's lists; 0: on none */
-    uint16_t shown;      /* pages from the first on that may be used, and that core dumps have */
-    uint16_t meta_short; /* so many consecutive granules are not free; 0: not known */
-    uint8_t kind;        /* RUNS: the zone_kind that it is cut for */
+    uint16_t shown;             /* pages from the first on that may be used */
+    uint16_t meta_short;        /* so many consecutive granules are not free; 0: not known */
+    uint8_t kind;               /* RUNS: the zone_kind that it is cut for */
     bool huge; /* huge pages were asked for; else they were refused, or nothing was said */
     bool home; /* `huge` of the blocks around it: another value splits a mapping */
     uint32_t meta_hint, meta_high; /* granules: search start, one past the highest ever used */

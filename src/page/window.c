@@ -21,7 +21,7 @@ enum {
     WINDOW_SKIP = 512,       /* blocks over which a taken place is skipped: 1 GiB */
     WINDOW_OWN_SHARE = 4,    /* of the window for the library's own objects, one in so many */
     WINDOW_ROUND = 1024,     /* in large windows: blocks from the bottom to the middle, and some: */
-    WINDOW_ODD = 512 + 8,    /* the first blocks of both sides have headers and zones on one page */
+    WINDOW_ODD = 512 + 7,    /* the first blocks of both sides have their parts on one page each */
 };
 
 /* Sanitizers' shadows know only some addresses, and lie at others. */

@@ -11,7 +11,8 @@ enum {
     ZONE_SPLITS = 512, /* blocks that are unlike those around them: each may be two mappings more */
 };
 
-struct zones zone_all HEAD_BSS;
+/* The first two zones are on one page. */
+struct zones zone_all __attribute__((aligned(2048))) HEAD_BSS;
 
 /* Moves a block to another of the lists it may be on; most changes leave it where it is. */
 static void zone_refile(struct list *buckets, struct list *link, uint8_t *at, unsigned wanted)
@@ -59,6 +60,8 @@ void zone_mark_free(struct zone *zone, struct block *block)
     uint32_t i = zone_block_index(block);
 
     block->state = BLOCK_FREE;
+    /* First, since a read before it would be a page fault more. */
+    zone->map[i / 64].free[block->huge] |= (uint64_t)1 << i % 64;
     zone_file(zone, block);
     if (block->ndirty == BLOCK_PAGES)
         list_add(&zone->warm[block->huge], &block->bucket);
@@ -66,7 +69,6 @@ void zone_mark_free(struct zone *zone, struct block *block)
         list_add_tail(&zone->warm[block->huge], &block->bucket);
     else if (!zone_is_gone(zone, i))
         zone->clean++;
-    zone->map[i / 64].free[block->huge] |= (uint64_t)1 << i % 64;
 }
 
 void zone_mark_used(struct zone *zone, struct block *block, enum block_state state)

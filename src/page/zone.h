@@ -249,6 +249,8 @@ size_t zone_purge(struct zone *zone, size_t limit, size_t runs, size_t most);
 /* So many pages came back.  Once an eighth more are warm than the limit says, each such call gives some back, until the
  * limit is reached. */
 void zone_purge_more(struct zone *zone, size_t pages);
+/* A span took so many pages that were not warm: what is warm lies in pieces, and goes back beyond the crest. */
+void zone_purge_scattered(struct zone *zone, size_t pages);
 
 /* ---- zone_space.c: what of its blocks and of their metadata is mapped --------------------------- */
 
@@ -282,7 +284,7 @@ bool zone_has(const struct zone *zone, uint32_t index);
 /* The pages of all its blocks, and their metadata, come from its node. */
 void zone_bind(struct zone *zone);
 /*
- * The first so many pages of a block, and more with them, may be used and are in core dumps.  Before they are
+ * The first so many pages of a block, and more with them, may be used.  Before they are
  * taken; false: the kernel has no mapping left, or a limit refuses.
  */
 bool zone_show(struct block *block, unsigned pages);

@@ -5,9 +5,8 @@
  * A step is a 64th of what the zone has of that kind, at most 1 GiB, or what is asked for.  So a zone of
  * less than 256 MiB has no step beyond its needs, and a larger limit never leaves less to the program.
  *
- * Of a zone's first blocks the pages that were never taken are left out of core dumps, and no access is allowed
- * there.  So in a small program an overflow beyond what it uses is a fault.  Both go in the same steps, so they make
- * no mapping more than one of them.
+ * Of a zone's first blocks the pages that were never taken have no access.  So in a small program an overflow beyond
+ * what it uses is a fault.
  */
 #include "os/os.h"
 #include "page/window.h"
@@ -18,7 +17,7 @@
 enum {
     ZONE_STEP_SHARE = 64,
     ZONE_STEP_MAX = 512,  /* blocks */
-    ZONE_SHOW = 16,       /* core dumps have so many pages more at a time, */
+    ZONE_SHOW = 32,       /* so many pages more may be used at a time, at least, */
     ZONE_SHOW_FIRST = 32, /* and so many at once */
 };
 
@@ -55,13 +54,12 @@ __attribute__((cold)) void zone_bind(struct zone *zone)
     }
 }
 
-/* A block's pages behind the first ones are left out of core dumps, and have no access. */
+/* A block's pages behind the first ones have no access. */
 static void zone_hide(struct block *block)
 {
     char *at = pagemap_block(zone_block_index(block)) + (size_t)ZONE_SHOW_FIRST * PAGE_SIZE;
     size_t bytes = (size_t)(BLOCK_PAGES - ZONE_SHOW_FIRST) * PAGE_SIZE;
 
-    os_dump(at, bytes, false);
     (void)os_forbid(at, bytes); /* refused: it stays as it is */
     block->shown = ZONE_SHOW_FIRST;
 }
@@ -69,7 +67,7 @@ static void zone_hide(struct block *block)
 bool zone_show(struct block *block, unsigned pages)
 {
     char *at = pagemap_block(zone_block_index(block)) + (size_t)block->shown * PAGE_SIZE;
-    unsigned to = pages + pages / 4;
+    unsigned to = pages + pages / 2;
     size_t bytes;
 
     if (pages <= block->shown)
@@ -80,7 +78,6 @@ bool zone_show(struct block *block, unsigned pages)
     bytes = (size_t)(to - block->shown) * PAGE_SIZE;
     if (!os_unguard(at, bytes))
         return false;
-    os_dump(at, bytes, true);
     block->shown = (uint16_t)to;
     return true;
 }
@@ -103,15 +100,9 @@ static bool zone_make_maps(struct zone *zone)
 {
     size_t words = ((pagemap.size >> BLOCK_SHIFT) + 63) / 64;
 
-    if (!zone->map) {
-        zone->map = os_map(words * sizeof(struct zone_bits));
-        if (!zone->map)
-            return false;
-        /* As the areas of CPUs, beside which they come to lie: one mapping. */
-        os_huge(zone->map, words * sizeof(struct zone_bits), false);
-        os_dump(zone->map, words * sizeof(struct zone_bits), false);
-    }
-    return true;
+    if (!zone->map)
+        zone->map = os_map_own(words * sizeof(struct zone_bits));
+    return zone->map != NULL;
 }
 
 /* Huge pages for a whole step of dense blocks, which splits no mapping; none for small programs. */

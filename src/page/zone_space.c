@@ -201,7 +201,7 @@ __attribute__((cold)) uint32_t zone_unmap_spare(struct zone *zone, uint32_t most
 
 /* ---- taking again --------------------------------------------------------------------------- */
 
-/* A mapping anew has no advice, is in core dumps as a whole, and is bound to no node. */
+/* A mapping anew has no advice, may be used as a whole, and is bound to no node. */
 static __attribute__((cold)) void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
 {
     zone_flip(zone, first, n, false);

@@ -23,6 +23,7 @@
 enum {
     ZONE_LIMIT_MIN = (2 << 20) / PAGE_SIZE, /* pages: where the limit begins */
     ZONE_CREST_SHARE = 16,                  /* one of so many in use may be warm beyond the crest */
+    ZONE_SCATTERED = 4,                     /* and one of so many of the reserve, behind spans */
     ZONE_SLACK = (1 << 20) / PAGE_SIZE,     /* pages, beside an eighth, before any go back */
     ZONE_RISE = 2,                          /* one of so many missed pages raises a low limit */
     ZONE_TURN =
@@ -53,12 +54,18 @@ static bool zone_learns(const struct zone *zone)
     return zone_all.learns && zone->reserve_pages > 0;
 }
 
-/* Of what the limit has learned, what holds while so much is in use: as much as the program had a moment ago. */
+/* So many warm pages beside those in use are about as much as the program had a moment ago. */
+static size_t zone_room(const struct zone *zone, size_t used)
+{
+    size_t crest = zone_crest(zone), most = crest + crest / ZONE_CREST_SHARE;
+
+    return most > used ? most - used : 0;
+}
+
+/* Of what the limit has learned, what holds while so much is in use. */
 size_t zone_limit(const struct zone *zone, size_t used)
 {
-    size_t crest = zone_crest(zone), limit = zone->limit_pages;
-    size_t room =
-        crest + crest / ZONE_CREST_SHARE > used ? crest + crest / ZONE_CREST_SHARE - used : 0;
+    size_t limit = zone->limit_pages, room = zone_room(zone, used);
 
     if (!zone_learns(zone))
         return limit;
@@ -268,4 +275,12 @@ void zone_purge_more(struct zone *zone, size_t pages)
     if (zone->warm_pages > (zone->begun ? limit : limit + zone_slack(limit)))
         zone->owed_pages +=
             zone_purge(zone, limit, ZONE_RUNS, pages < ZONE_STEP / 2 ? ZONE_STEP : 2 * pages);
+}
+
+void zone_purge_scattered(struct zone *zone, size_t pages)
+{
+    size_t room = zone_room(zone, zone->used_pages), least = zone->reserve_pages / ZONE_SCATTERED;
+
+    if (zone_learns(zone) && zone_all.huge != ZONE_HUGE_ALWAYS)
+        zone->owed_pages += zone_purge(zone, room > least ? room : least, ZONE_RUNS, pages);
 }

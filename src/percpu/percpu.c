@@ -94,19 +94,14 @@ static unsigned percpu_count_rows(void)
     return topology.simulated || rows < topology.cpus ? topology.cpus : rows;
 }
 
-/*
- * One mapping for all rows.  Huge pages would make the areas of CPUs that are hardly used resident;
- * core dumps have the program's own memory, and not these.
- */
+/* One mapping for all rows.  Huge pages would make the areas of CPUs that are hardly used resident. */
 static void percpu_init_areas(void)
 {
     size_t size = ((size_t)percpu.rows + 2) * PERCPU_AREA_SIZE;
-    char *base = os_map(size);
+    char *base = os_map_own(size);
 
     if (!base)
         report_fatal("no memory for the per-CPU areas (%zu MiB)", size >> 20);
-    os_huge(base, size, false);
-    os_dump(base, size, false);
     percpu.areas = base + 2 * (size_t)PERCPU_AREA_SIZE;
 }
 

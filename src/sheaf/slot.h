@@ -77,13 +77,10 @@ static inline void slot_tick(int cpu, bool nospin)
 {
     uint32_t every = atomic_load_explicit(&percpu.scan_every, memory_order_relaxed);
     uint16_t n;
-    struct slot *first;
 
     if (every == 0 || cpu < 0)
         return;
-    first = percpu_slot_at(cpu, 0);
-    n = (uint16_t)(__atomic_load_n(&first->refused, __ATOMIC_RELAXED) + 1);
-    __atomic_store_n(&first->refused, n, __ATOMIC_RELAXED); /* racy: one more or less */
+    n = __atomic_add_fetch(&percpu_slot_at(cpu, 0)->refused, 1, __ATOMIC_RELAXED);
     if (__builtin_expect((n & (every - 1)) == 0, 0) && !nospin)
         context_self()->due |= CONTEXT_DUE_SCAN;
 }

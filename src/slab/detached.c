@@ -38,63 +38,6 @@ static struct detached *detached_find(struct detached_set *set, struct slab *sla
     return list;
 }
 
-/*
- * The lines that will be written to: of the slab's state, and of the object's link and mark.  Inlined by
- * force: GCC takes a function of prefetches for one without effects.
- */
-static inline __attribute__((always_inline)) void detached_prefetch(const struct stook_cache *cache,
-                                                                    const void *object)
-{
-    const struct layout *l = &cache->layout;
-    uint32_t entry, offset;
-    struct slab *slab;
-
-    if (!pagemap_covers(object))
-        return;
-    entry = *pagemap_at(object);
-    if (pagemap_cache(entry) != cache->index)
-        return;
-    slab = slab_at(object, entry);
-    __builtin_prefetch(slab, 1);
-    /* Slabs are aligned to their size; a guess where one has the minimum order, and no more. */
-    offset = (uint32_t)(uintptr_t)object & (((uint32_t)PAGE_SIZE << l->order) - 1);
-    if (l->link_outside) {
-        __builtin_prefetch(&slab->links[layout_index(l, offset)], 1);
-        return;
-    }
-    if (l->marks)
-        __builtin_prefetch(mark_bytes(slab) + layout_index(l, offset), 1);
-    __builtin_prefetch(object, 1);
-}
-
-/* Its entry of the page map, on which the above waits. */
-static inline __attribute__((always_inline)) void detached_prefetch_entry(const void *object)
-{
-    if (pagemap_covers(object))
-        __builtin_prefetch(pagemap_at(object));
-}
-
-/* What the walk will not have been ahead of. */
-static inline __attribute__((always_inline)) void detached_prefetch_first(
-    const struct stook_cache *cache, void *const *objects, uint32_t n)
-{
-    for (uint32_t i = 1; i < n && i < 2 * DETACHED_AHEAD; i++)
-        if (((uintptr_t)objects[i] ^ (uintptr_t)objects[i - 1]) >= PAGE_SIZE)
-            detached_prefetch_entry(objects[i]);
-    for (uint32_t i = 1; i < n && i < DETACHED_AHEAD; i++)
-        if (((uintptr_t)objects[i] ^ (uintptr_t)objects[i - 1]) >= PAGE_SIZE)
-            detached_prefetch(cache, objects[i]);
-}
-
-/* The first is needed at once. */
-void detached_expect(const struct stook_cache *cache, void *const *objects, uint32_t n)
-{
-    for (uint32_t i = 1; i < n; i++)
-        detached_prefetch_entry(objects[i]);
-    for (uint32_t i = 1; i < n; i++)
-        detached_prefetch(cache, objects[i]);
-}
-
 /* The slab and the list that the walk is at: what each step would have to look up again. */
 struct detached_walk {
     struct detached *list;
@@ -272,8 +215,9 @@ static inline __attribute__((always_inline)) void detached_prefetch_ahead(
     if ((uintptr_t)ahead - walk->base < walk->bytes)
         return;
     detached_prefetch(cache, ahead);
-    if (i + 2 * DETACHED_AHEAD < n)
-        detached_prefetch_entry(objects[i + 2 * DETACHED_AHEAD]);
+    ahead = i + 2 * DETACHED_AHEAD < n ? objects[i + 2 * DETACHED_AHEAD] : NULL;
+    if (pagemap_covers(ahead)) /* its entry of the page map, on which the above waits */
+        __builtin_prefetch(pagemap_at(ahead));
 }
 
 /* Twice in the code, by where marks are. */
@@ -289,7 +233,6 @@ static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook
     set->lists = 0;
     if (n > DETACHED_CHUNK)
         n = DETACHED_CHUNK;
-    detached_prefetch_first(cache, objects, n);
     for (uint32_t i = 0; i < n;) {
         uintptr_t offset = (uintptr_t)objects[i] - walk.base;
         enum detached_moved moved = DETACHED_MOVED;

@@ -12,7 +12,7 @@
 #ifndef STOOK_SLAB_DETACHED_H
 #define STOOK_SLAB_DETACHED_H
 
-#include "slab/slab.h"
+#include "slab/mark.h"
 
 enum {
     DETACHED_CHUNK = 192, /* objects sorted at a time … */
@@ -46,11 +46,37 @@ _Static_assert(DETACHED_CHUNK < 255, "positions and lists are bytes");
 uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, void *const *objects,
                          uint32_t n, unsigned most);
 
-/* Asks for what will be written to when these objects come back. */
-void detached_expect(const struct stook_cache *cache, void *const *objects, uint32_t n);
-
 /* Links a list that is not linked yet. */
 void detached_link(struct stook_cache *cache, const struct detached_set *set,
                    struct detached *list);
+
+/*
+ * The lines that will be written to: of the slab's state, and of the object's link and mark.  Inlined by
+ * force: GCC takes a function of prefetches for one without effects.
+ */
+static inline __attribute__((always_inline)) void detached_prefetch(const struct stook_cache *cache,
+                                                                    const void *object)
+{
+    const struct layout *l = &cache->layout;
+    uint32_t entry, offset;
+    struct slab *slab;
+
+    if (!pagemap_covers(object))
+        return;
+    entry = *pagemap_at(object);
+    if (pagemap_cache(entry) != cache->index)
+        return;
+    slab = slab_at(object, entry);
+    __builtin_prefetch(slab, 1);
+    /* Slabs are aligned to their size; a guess where one has the minimum order, and no more. */
+    offset = (uint32_t)(uintptr_t)object & (((uint32_t)PAGE_SIZE << l->order) - 1);
+    if (l->link_outside) {
+        __builtin_prefetch(&slab->links[layout_index(l, offset)], 1);
+        return;
+    }
+    if (l->marks)
+        __builtin_prefetch(mark_bytes(slab) + layout_index(l, offset), 1);
+    __builtin_prefetch(object, 1);
+}
 
 #endif

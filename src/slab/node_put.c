@@ -162,6 +162,8 @@ static bool node_are_apart(const struct stook_cache *cache, void *const *objects
     for (uint32_t i = 0; i < n; i++) {
         uint64_t slab = ((uintptr_t)objects[i] - pagemap.middle) >> shift;
         uint64_t bit = (uint64_t)1 << (slab * 0x9e3779b97f4a7c15u >> 58);
+        if (((uintptr_t)objects[i] ^ (uintptr_t)objects[i - (i > 0)]) >= PAGE_SIZE)
+            detached_prefetch(cache, objects[i]);
         apart += !(seen & bit);
         seen |= bit;
     }
@@ -176,17 +178,21 @@ static bool node_put_one(struct stook_cache *cache, const void *object)
 {
     uint32_t index;
     struct slab *slab = slab_of(cache, object, &index);
+    uint64_t word, pushed;
 
-    if (slab && slab_head(atomic_load_explicit(&slab->state, memory_order_relaxed)) == SLAB_NONE)
-        return false;
     if (__builtin_expect(!slab || !mark_check(cache, slab, index), 0))
         return true;
-    struct detached one = {slab, (uint16_t)index, (uint16_t)index, 1, 0, true};
-    mark_free(cache, slab, index);
-    if (!node_push(cache, NULL, &one, false))
-        return true;
-    mark_out(cache, slab, index);
-    return false;
+    word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+    do {
+        pushed = node_pushed(cache, slab, word, index, 1);
+        if (node_needs_lock(word, pushed)) {
+            mark_out(cache, slab, index);
+            return false;
+        }
+        mark_free(cache, slab, index);
+        slab_set_link(cache, slab, index, slab_head(word));
+    } while (!node_swap(cache, slab, &word, pushed));
+    return true;
 }
 
 /*
@@ -199,7 +205,6 @@ static void node_put_apart(struct stook_cache *cache, struct detached_set *set,
     void *left[NODE_APART];
     uint32_t lefts = 0;
 
-    detached_expect(cache, objects, n);
     for (uint32_t i = 0; i < n; i++)
         if (objects[i] && !node_put_one(cache, objects[i]))
             left[lefts++] = objects[i];
@@ -218,7 +223,7 @@ uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t
     node_touch(cache);
     if (done > NODE_APART)
         done = NODE_APART;
-    if (!nospin && node_are_apart(cache, objects, done)) {
+    if (node_are_apart(cache, objects, done) && !nospin) {
         node_put_apart(cache, &set, objects, done);
         *slabs -= done;
         return done;

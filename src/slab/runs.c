@@ -163,7 +163,7 @@ __attribute__((cold)) void runs_give_hardened(struct stook_cache *cache, struct 
 
     if (cache->flags & STOOK_CACHE_OWN_PAGES) {
         if (!(flags & SLAB_GUARDED) || !os_guard(base, pages * PAGE_SIZE))
-            os_release(base, pages * PAGE_SIZE);
+            arena_release(base, pages);
         runs_keep(runs_own(cache, node, flags), slab);
         return;
     }

@@ -15,8 +15,9 @@
  *   a link leads out of its slab        slab_follow() (slab.h)           a write to a free object
  *
  * The first two are called at two places.  free_checks() (cache/free.c) is the door: for an object that comes by itself and
- * that no section took, and for all of a cache whose frees are checked.  node_put() asks of every object that goes to its slab, since
- * a section takes any pointer.  Fast paths only filter, and report nothing: malloc's, stook_free_rcu(), accounted_free().
+ * that no section took, and for all of a cache whose frees are checked.  An object that malloc's fast path found live does
+ * not pass it, though its sheaf was full.  node_put() asks of every object that goes to its slab, since a section takes any pointer.
+ * Fast paths only filter, and report nothing: malloc's, stook_free_rcu(), accounted_free().
  *
  * Each report returns if the program goes on (STOOK_ON_CORRUPTION).  Then the caller refuses the free or ends the list:
  * no object is handed out twice, and what is lost stays out of use.

@@ -9,8 +9,7 @@ need cmake ninja
 
 # Built twice at the same place, so that the paths in the objects are the same.
 mkdir "$work/source"
-cp -r "$STOOK_SOURCE_DIR"/{CMakeLists.txt,cmake,include,src,tools,tests,fuzz,man,scripts,stook.pc.in,stook-urcu.pc.in} "$work/source"
-cp -r "$STOOK_SOURCE_DIR"/examples "$work/source" 2>/dev/null || true
+find "$STOOK_SOURCE_DIR" -mindepth 1 -maxdepth 1 ! -name 'build*' ! -name '.*' ! -name bindings -exec cp -rt "$work/source" {} +
 cat >"$work/build.sh" <<'SH'
 set -e
 cmake -S "$1/source" -B "$1/build" -G Ninja -DSTOOK_BENCH=OFF -DCMAKE_C_COMPILER="${CC:-gcc}" \

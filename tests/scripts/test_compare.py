@@ -11,6 +11,7 @@ SOURCE = os.environ["STOOK_SOURCE_DIR"]
 sys.path[:0] = [os.path.join(SOURCE, "bench/programs"), os.path.join(SOURCE, "bench/driver"),
                 os.path.join(SOURCE, "tools/compare")]
 import compare  # pylint: disable=wrong-import-position
+import measure  # pylint: disable=wrong-import-position
 import report  # pylint: disable=wrong-import-position
 import suite  # pylint: disable=wrong-import-position
 import verdict  # pylint: disable=wrong-import-position
@@ -47,6 +48,13 @@ expect(compare.against_best([2.0] * 3, {"a": [1.0] * 3, "b": [4.0] * 3}, False),
 expect(compare.against_best([1.0, 1.0], {"a": [None, 2.0]})[1], [None, 0.5], "a run that was not measured")
 expect(compare.against_best([1.0], {"a": [2.0], "b": [4.0]}), ("a", [0.5]), "one round")
 expect(compare.against_best([1.0], {}), (None, [None]), "no others")
+
+# Each runs once a round, and behind each other one as often.
+for n in range(1, 9):
+    orders = [measure.order_of(turn, n) for turn in range(2 * n)]
+    expect([sorted(order) for order in orders], [list(range(n))] * 2 * n, f"rounds of {n}")
+    behind = [pair for order in orders for pair in zip(order, order[1:])]
+    expect(sorted(behind), sorted((a, b) for a in range(n) for b in range(n) if a != b for _ in range(2)), f"orders of {n}")
 
 # Ten mallocs that are all the same, of which one is ours, with noise of 3 %: no bias.
 chance = random.Random(2)

@@ -12,12 +12,13 @@ import control_group
 from surroundings import MIB, check, finish, program, run, served, skip
 
 BYTES = 48 * MIB  # a phase's
+TRIES = 3  # with several threads the same limit kills one run and not the next
 STEPS = [2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192]  # MiB beside them: addresses, the process, what is kept
 
 # Threads, what Stook gets (STOOK_*), how many steps more than glibc it may need, and phases.
 CASES = (
     (1, {"STOOK_RESERVE": "0"}, 0, (64, 300, 5000, 40000, MIB, 5 * MIB)),
-    (1, {}, 1, (64, 300, 5000, 40000, MIB, 5 * MIB)),  # what is kept does not lie where spans can be had
+    (1, {}, 0, (64, 300, 5000, 40000, MIB, 5 * MIB)),  # what is warm does not lie where spans can be had
     (4, {}, 0, (64, 300, 5000, 40000, MIB)),
     (1, {}, 0, (48, 3000, 96, 20000, 32, 100000)),
     (1, {}, 0, (64, "trim", "map", 5000, "trim", "map")),
@@ -42,11 +43,11 @@ def survives(step, stook, threads, settings, phases):
 
 
 def least(*case):
-    """The first step that is enough."""
+    """The first step that is enough each time."""
     below, enough = -1, len(STEPS)
     while enough - below > 1:
         middle = (below + enough) // 2
-        if survives(middle, *case):
+        if all(survives(middle, *case) for _ in range(TRIES)):
             enough = middle
         else:
             below = middle

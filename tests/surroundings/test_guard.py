@@ -13,7 +13,7 @@ from surroundings import MIB, can_trace, check, finish, program, run, served, sk
 ALLOWED = "mmap,munmap,mremap,mprotect,madvise,futex,brk,getrandom,clock_gettime," \
     "write,exit,exit_group,rt_sigreturn,rt_sigprocmask"
 OWN = ",rt_sigaction,gettid"
-RUNS = 60
+RUNS = 100
 
 # PYTHONMALLOC=malloc: all of Python's objects are malloc's.  One buffer in eight is read after it is freed.
 PLANTED = r"""
@@ -64,7 +64,7 @@ def surroundings():
 def planted():
     """How many runs there were until the report, and its text."""
     for turn in range(1, RUNS + 1):
-        done = run(guarded([sys.executable, "-c", PLANTED, "bug", "40"], STOOK_GUARD="64K",
+        done = run(guarded([sys.executable, "-c", PLANTED, "bug", "40"], STOOK_GUARD="16K",
                            PYTHONMALLOC="malloc"))
         if done.status != 0:
             return turn, done
@@ -85,7 +85,7 @@ def off():
 surroundings()
 off()
 works("the same without the bug",
-      guarded([sys.executable, "-c", PLANTED, "none", "40"], STOOK_GUARD="64K", PYTHONMALLOC="malloc"))
+      guarded([sys.executable, "-c", PLANTED, "none", "40"], STOOK_GUARD="16K", PYTHONMALLOC="malloc"))
 turns, found = planted()
 print(f"found in run {turns}")
 check(found.status == -11 and "use after free: read" in found.err and "Freed" in found.err and

@@ -63,7 +63,10 @@ def rises(kind, first, last, step, argv, slack=0, **variables):
     done = works(f"limits of {first} to {last} KiB", served(scan, True, **variables))
     rows = [[int(word) for word in line.split()] for line in done.out.splitlines()]
     best, starts = 0, None
+    counts = any(amount for _, _, amount in rows)
     for limit, status, amount in rows:
+        if counts and status == 0 and amount == 0:
+            continue  # the loader had no room for the library, and went on without it
         starts = starts or (limit if status == 0 else None)
         check(status == 0 or not starts, f"{argv}: {starts} KiB of {kind} are enough, and {limit} are not")
         check(amount + slack >= best, f"{argv}: {amount} under {limit} KiB of {kind}, and {best} under less")

@@ -368,6 +368,32 @@ WARM(spans_get_pages_from_elsewhere)
     return 0;
 }
 
+/* Spans that come after small objects find no room between the last of these: what is warm there goes back. */
+WARM(spans_replace_pieces)
+{
+    enum { MOST = 48, SPANS = 11, PIECES = MOST * MIB_RUNS };
+    char *span[SPANS];
+    size_t most = 0;
+
+    for (int breath = 0; breath < 6; breath++) {
+        take(0, PIECES);
+        put(0, PIECES);
+    }
+    take(0, PIECES);
+    for (unsigned i = 0; i < PIECES; i += BLOCK_PAGES / RUN) /* one run of each block stays */
+        put(i + 1, i + BLOCK_PAGES / RUN);
+    MUST(pages_of(now().warm) >= 24 * MIB);
+    for (int i = 0; i < SPANS; i++) {
+        MUST((span[i] = arena_span_alloc(0, 1, BLOCK_SIZE, false, NULL)));
+        most = now().used + now().warm > most ? now().used + now().warm : most;
+    }
+    MUST(pages_of(most) <= (MOST + MOST / 16 + 2) * MIB);
+    for (int i = 0; i < SPANS; i++)
+        arena_span_free(span[i], 1);
+    check_all(NULL, 0);
+    return 0;
+}
+
 /* A program that keeps replacing large blocks stays near its most, and takes little from the kernel then. */
 WARM(replaced_spans_stay)
 {

@@ -229,15 +229,22 @@ def run_sampled(command, malloc, cpu, seconds, pause):
 
 # ---- in turns ----
 
+def order_of(turn, n):
+    """The order of a round: in n rounds (2n, where n is odd) each runs right behind each other one equally often (Williams 1949)."""
+    places = [((i + 1) // 2 if i % 2 else n - i // 2) % n for i in range(n)]
+    order = [(place + turn) % n for place in places]
+    return order[::-1] if turn // n % 2 else order
+
+
 def in_turns(those, rounds, one_run):
     """What one_run(malloc, whether it counts) gives for each malloc, a list each, and what failed.
 
-    A first round warms up and is not counted; each of the others begins with another malloc.
+    A first round warms up and is not counted.  Whichever runs behind a malloc that had huge pages has its page faults for less.
     """
     results, failed = {malloc.name: [] for malloc in those}, {}
     for turn in range(-1, rounds):
-        for at in range(len(those)):
-            malloc = those[(at + max(turn, 0)) % len(those)]
+        for at in order_of(max(turn, 0), len(those)):
+            malloc = those[at]
             if malloc.name in failed:
                 continue
             try:

@@ -119,7 +119,7 @@ inline finish_pending()
 #endif
 
 /* code: src/slab/node_put.c node_publish | if (!node_push(cache, set, list, false)) */
-/* … of which this is the same without the lock, until it needs it: code: src/slab/node_put.c node_put_one | if (!node_push(cache, NULL, &one, false)) */
+/* … of which this is the same without the lock, until it needs it: code: src/slab/node_put.c node_put_one | if (node_needs_lock(word, pushed)) { */
 inline publish(o)
 {
     mine = false; defer = false;
