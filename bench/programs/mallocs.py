@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import sys
+import time
 
 import machine
 import measure
@@ -19,7 +20,9 @@ class Malloc(measure.Malloc):
 
     def version(self):
         if self.name == "stook":
-            return measure.said("git", "-C", str(SOURCE), "describe", "--always", "--dirty") or os.path.basename(self.preload)
+            file = pathlib.Path(self.preload).resolve()  # may be older than the tree
+            commit = measure.said("git", "-C", str(SOURCE), "describe", "--always", "--dirty")
+            return f"{commit or 'no'} tree, {file.name} of {time.strftime('%Y-%m-%d %H:%M', time.gmtime(file.stat().st_mtime))}"
         crate = re.search(rf"^{self.name} = .*# (.*)", (SOURCE / "bench/peers/Cargo.toml").read_text(encoding="utf-8"), re.M)
         if crate:
             return crate[1]
