@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import sys
-import time
 
 import machine
 import measure
@@ -20,9 +19,7 @@ class Malloc(measure.Malloc):
 
     def version(self):
         if self.name == "stook":
-            file = pathlib.Path(self.preload).resolve()  # may be older than the tree
-            commit = measure.said("git", "-C", str(SOURCE), "describe", "--always", "--dirty")
-            return f"{commit or 'no'} tree, {file.name} of {time.strftime('%Y-%m-%d %H:%M', time.gmtime(file.stat().st_mtime))}"
+            return f"{measure.said('git', '-C', str(SOURCE), 'describe', '--always', '--dirty')} {os.path.realpath(self.preload)}"
         crate = re.search(rf"^{self.name} = .*# (.*)", (SOURCE / "bench/peers/Cargo.toml").read_text(encoding="utf-8"), re.M)
         if crate:
             return crate[1]
