@@ -173,10 +173,9 @@ int setting_find(const char *variable)
 {
     size_t length = (size_t)(strchrnul(variable, '=') - variable);
 
-    if (strncmp(variable, "STOOK_", 6) != 0)
-        return -1;
     for (unsigned id = 0; id < SETTINGS && variable[length] == '='; id++)
-        if (strncmp(setting_table[id].name, variable, length) == 0 &&
+        if (setting_table[id].name[0] == *variable && /* most variables end here */
+            strncmp(setting_table[id].name, variable, length) == 0 &&
             !setting_table[id].name[length])
             return (int)id;
     return -1;

@@ -243,6 +243,7 @@ static int looks_good(void)
     MUST(strcmp(setting_file(SETTING_PROFILE), "c,d") == 0);
     MUST(setting_number(SETTING_ON_CORRUPTION) == 2 && !setting_file(SETTING_ON_CORRUPTION));
     MUST(setting_source(SETTING_TAGS) == SETTING_BY_DEFAULT);
+    MUST(setting_number(SETTING_PERTURB) == 165);
     return 0;
 }
 
@@ -253,7 +254,8 @@ TEST(values)
     assert_string_equal(
         said_by((struct reading){{"STOOK_RESERVE=3M", "STOOK_RESERVE=bad", "STOOK_TRACE=a=b",
                                   "STOOK_PROFILE=USR1,c,d", "STOOK_ON_CORRUPTION=continue",
-                                  "STOOK_TAGS=", "STOOK_HUGE_PAGES=always", "STOOKX=1", "STOOK_"},
+                                  "STOOK_TAGS=", "STOOK_HUGE_PAGES=always", "STOOKX=1", "STOOK_",
+                                  "MALLOC_PERTURB_=165"},
                                  .look = looks_good}),
         "");
 }
