@@ -5,6 +5,8 @@
  */
 #include "base/parse.h"
 
+#include "base/placed.h"
+
 #include <signal.h>
 #include <string.h>
 
@@ -79,7 +81,7 @@ __attribute__((cold)) int parse_signal(const char *text)
     return 0;
 }
 
-int parse_list(const char *text, unsigned end, uint64_t *set)
+SECOND_TEXT int parse_list(const char *text, unsigned end, uint64_t *set)
 {
     int highest = -1;
 

@@ -23,6 +23,7 @@
 #include "base/context.h"
 #include "base/hooks.h"
 #include "base/init.h"
+#include "base/placed.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
 #include "cache/pin.h"
@@ -118,7 +119,7 @@ static void fork_drain_left(void)
     arena_free_left();
 }
 
-LOCK_UNCHECKED void fork_prepare(void)
+LOCK_UNCHECKED FIRST_TEXT void fork_prepare(void)
 {
     struct context *context = context_self();
     bool started = init_once(); /* or the child could wait for another thread that starts */
@@ -139,7 +140,7 @@ LOCK_UNCHECKED void fork_prepare(void)
     context->fork = FORK_HOLDING;
 }
 
-LOCK_UNCHECKED void fork_parent(void)
+LOCK_UNCHECKED FIRST_TEXT void fork_parent(void)
 {
     struct context *context = context_self();
 

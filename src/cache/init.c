@@ -26,6 +26,7 @@ bool init_later;
 void init_memory(void)
 {
     random_init();
+    percpu_map();
     arena_init();
     cache_boot();
 }

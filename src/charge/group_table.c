@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-struct group_table group_table;
+struct group_table group_table LARGE_BSS;
 __thread struct group_thread group_thread;
 
 /* ---- who is who ----------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
  */
 #include "guard/guard_fault.h"
 
+#include "base/placed.h"
 #include "base/raw.h"
 #include "base/where.h"
 #include "debug/report.h"
@@ -21,7 +22,7 @@
 #include <stdio.h>
 #include <ucontext.h>
 
-static struct sigaction guard_before; /* constant once the handler is installed */
+static struct sigaction guard_before LARGE_BSS; /* constant once the handler is installed */
 
 void guard_report(const struct guard_slot *slot, const void *at, enum debug_done done,
                   uint64_t where, const char *format, ...)

@@ -162,11 +162,17 @@ static __attribute__((cold)) bool topology_read_all_nodes(struct topology *t, un
     return true;
 }
 
-static void topology_read_possible(struct topology *t, char buf[TOPOLOGY_TEXT])
+/* False: the kernel states none, and t is as before. */
+static bool topology_read_possible(struct topology *t, char buf[TOPOLOGY_TEXT])
 {
-    t->cpus =
-        (unsigned)(topology_read_list("/sys/devices/system/cpu/possible", t->possible_cpus, buf) +
-                   1);
+    uint64_t possible[TOPOLOGY_WORDS] = {0};
+    int last = topology_read_list("/sys/devices/system/cpu/possible", possible, buf);
+
+    if (last < 0)
+        return false;
+    memcpy(t->possible_cpus, possible, sizeof(possible));
+    t->cpus = (unsigned)last + 1;
+    return true;
 }
 
 static __attribute__((cold)) void topology_read_online(struct topology *t, char buf[TOPOLOGY_TEXT])
@@ -179,31 +185,35 @@ static __attribute__((cold)) void topology_read_online(struct topology *t, char 
         t->online_cpus[i] = online[i] & t->possible_cpus[i];
 }
 
-/*
- * How many CPUs this thread may run on, and how many there may ever be: the kernel refuses a mask with fewer bits.  It
- * has no CPU that is offline: if it has all CPUs that may ever be, these are online, and true is returned.
- */
-static bool topology_read_limits(struct topology *t)
+/* How many CPUs this thread may run on, and how many there may be at most: the kernel refuses a mask with fewer bits. */
+static void topology_read_masks(struct topology *t)
 {
     uint64_t mask[TOPOLOGY_WORDS] = {0};
-    unsigned words = 0, missing = 0;
+    unsigned words = 0;
     long error = -EINVAL;
 
     while (error == -EINVAL && words < TOPOLOGY_WORDS) {
         words++;
         error = raw_result(SYS_sched_getaffinity, 0, words * sizeof(mask[0]), mask);
     }
+    t->by_masks = true;
     t->mask_cpus = error >= 0 ? 64 * words : 0;
-    if (t->cpus == 0) { /* no sysfs */
-        t->cpus = t->mask_cpus > 0 ? t->mask_cpus : 1;
-        for (unsigned cpu = 0; cpu < t->cpus; cpu++)
-            t->possible_cpus[cpu / 64] |= (uint64_t)1 << cpu % 64;
-    }
-    for (unsigned i = 0; i < TOPOLOGY_WORDS; i++) {
+    t->cpus = t->mask_cpus > 0 ? t->mask_cpus : 1;
+    for (unsigned cpu = 0; cpu < t->cpus; cpu++)
+        t->possible_cpus[cpu / 64] |= (uint64_t)1 << cpu % 64;
+    for (unsigned i = 0; i < words; i++)
         t->allowed_cpus += (unsigned)__builtin_popcountll(mask[i]);
-        missing += (t->possible_cpus[i] & ~mask[i]) != 0;
-    }
-    return missing == 0;
+}
+
+__attribute__((cold)) void topology_learn(void)
+{
+    static char buf[TOPOLOGY_TEXT] LARGE_BSS; /* one thread comes to it, once */
+    int saved = errno;
+
+    if (topology.by_masks && atomic_exchange(&topology.by_masks, false) &&
+        topology_read_possible(&topology, buf))
+        topology_read_online(&topology, buf);
+    errno = saved;
 }
 
 /*
@@ -222,16 +232,13 @@ void topology_init(void)
     char buf[TOPOLOGY_TEXT]; /* init runs once, at a moment with room on the stack */
     int saved = errno;       /* musl's strtoul() sets it where there is no number */
 
-    topology_read_possible(&topology, buf);
-    /* A test's files may say less than the kernel. */
-    if (topology_read_limits(&topology) && !*topology_root)
-        memcpy(topology.online_cpus, topology.possible_cpus, sizeof(topology.possible_cpus));
-    else
-        topology_read_online(&topology, buf);
-    if (topology_has_one_node())
+    topology_read_masks(&topology);
+    if (topology.mask_cpus > 0 && topology_has_one_node()) {
         topology_set_one_node(&topology, 1);
-    else
+    } else {
+        topology_learn();
         topology_read_all_nodes(&topology, 0, buf);
+    }
     topology_derive(&topology);
     errno = saved;
 }
@@ -274,8 +281,9 @@ __attribute__((cold)) unsigned topology_reread(void)
 
     if (topology.simulated)
         return 0;
+    topology_learn();
     memset(&now, 0, sizeof(now));
-    topology_read_possible(&now, buf);
+    (void)topology_read_possible(&now, buf);
     topology_read_online(&now, buf);
     nodes = topology_read_all_nodes(&now, topology.nodes, buf);
     changed = topology_follow_cpus(&now, nodes);

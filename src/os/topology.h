@@ -37,13 +37,15 @@ struct topology {
     uint64_t possible_cpus[TOPOLOGY_CPUS_MAX / 64];       /* bit per CPU */
     _Atomic uint64_t online_cpus[TOPOLOGY_CPUS_MAX / 64]; /* of these; never none */
     _Atomic uint8_t home_of_node[TOPOLOGY_NODES_MAX];     /* the nearest node with memory */
-    unsigned cpus;                                        /* highest possible CPU number + 1 */
+    _Atomic unsigned cpus;                                /* highest possible CPU number + 1 */
     unsigned
         mask_cpus; /* CPUs that the kernel's masks have room for: at least those that may ever be; 0: not known */
     unsigned nodes;                /* highest possible node number + 1 */
     _Atomic unsigned allowed_cpus; /* in this thread's affinity at start; then: any thread's */
     _Atomic unsigned memories;     /* nodes that have memory */
     bool simulated;                /* by sim/: a text states all this, threads state their CPUs */
+    _Atomic bool
+        by_masks; /* possible and online CPUs are all that the masks have room for: nothing else was read */
     _Atomic uint64_t online_nodes; /* bit per node */
     _Atomic uint64_t memory_nodes; /* bit per node that has memory; never 0 */
 };
@@ -52,8 +54,10 @@ extern struct topology topology __attribute__((visibility("hidden")));
 /* Stands before every path that is read: tests put their own sysfs there. */
 extern const char *topology_root __attribute__((visibility("hidden")));
 
-/* Reads what the kernel states. */
+/* Reads what the kernel states.  Where there is one node no file is opened: its CPUs are alike. */
 void topology_init(void);
+/* Which CPUs there may be, and which are online, for those who tell: what a start on one node leaves out.  Any thread. */
+void topology_learn(void);
 
 /* Homes and orders, from nodes, memory and distances; all CPUs are online where none is said to be. */
 void topology_derive(struct topology *t);

@@ -95,7 +95,7 @@ static unsigned percpu_count_rows(void)
 }
 
 /* One mapping for all rows.  Huge pages would make the areas of CPUs that are hardly used resident. */
-static void percpu_init_areas(void)
+void percpu_map(void)
 {
     size_t size = ((size_t)percpu.rows + 2) * PERCPU_AREA_SIZE;
     char *base = os_map_own(size);
@@ -114,7 +114,6 @@ void percpu_init(void)
         percpu.rseq_offset = registration_own();
     os_read_limits();
     percpu.rows = percpu_count_rows();
-    percpu_init_areas();
     percpu.scan_every = topology.simulated ? 0 : PERCPU_SCAN;
     percpu.wide = percpu_is_wide();
     if (isolated && (percpu.isolated = os_map(TOPOLOGY_CPUS_MAX / 8)) != NULL)

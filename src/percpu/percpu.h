@@ -68,7 +68,7 @@ enum {
 _Static_assert(PERCPU_AREA_SIZE == STOOK_CACHES_MAX * SLOT_SIZE, "a slot a cache");
 
 struct percpu {
-    /* Constant after percpu_init(). */
+    /* Constant after percpu_init(), and percpu_map(). */
     char *areas;          /* CPU 0's; CPU n's lies n areas behind it, from n = -2 on */
     intptr_t rseq_offset; /* from the thread pointer to its struct rseq; -1 in it in locked mode */
     bool rseq;            /* the mode */
@@ -104,8 +104,10 @@ extern struct percpu percpu __attribute__((visibility("hidden")));
 /* Static, set before percpu_init(): why there may be no sections, whatever the kernel says.  NULL: they may be. */
 extern const char *percpu_refused __attribute__((visibility("hidden")));
 
-/* Decides the mode.  Once, after topology_init(), before the first slot. */
+/* Decides the mode.  Once, after topology_init(). */
 void percpu_init(void);
+/* Maps the areas: once, behind it, before the first slot. */
+void percpu_map(void);
 
 /* Slot `index` may be used from here on; it is open and without sheaves on every CPU. */
 void percpu_slot_init(unsigned index);

@@ -48,7 +48,7 @@ struct tag_text {
     char bytes[];
 };
 
-struct tag_counts *tag_chunks[TAG_CHUNKS];
+struct tag_counts *tag_chunks[TAG_CHUNKS] LARGE_BSS;
 
 static struct {
     _Atomic uint32_t

@@ -13,6 +13,7 @@
 #include "base/placed.h"
 #include "base/raw.h"
 #include "os/os.h"
+#include "os/topology.h"
 #include "percpu/percpu.h"
 #include "page/pagemap.h"
 
@@ -374,6 +375,7 @@ static void trace_describe(struct trace_header *header)
     header->version = TRACE_VERSION;
     header->header_bytes = TRACE_HEADER_BYTES;
     header->chunk_bytes = TRACE_CHUNK_BYTES;
+    topology_learn();
     header->cpus = topology.cpus;
     header->start = trace.start;
     header->pid = (uint32_t)trace.pid;

@@ -155,10 +155,11 @@ void stats_read_process(struct stats_process *process)
         process->program[n - 1] = '\0';
     process->mode = stook_mode(&process->why);
     process->membarriers = atomic_load_explicit(&percpu.fences, memory_order_relaxed);
+    topology_learn();
     process->cpus = topology.cpus;
     process->cpus_allowed = topology.allowed_cpus;
     process->nodes = (unsigned)__builtin_popcountll(topology.online_nodes);
-    for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
+    for (unsigned cpu = 0; cpu < percpu.rows; cpu++)
         process->cpus_used += percpu_slot(cpu, 0) != NULL;
     process->slot_bytes = (uint64_t)process->cpus_used * percpu_offset(stats_caches());
     process->resident = stats_process_resident();

@@ -35,21 +35,15 @@ static void (*fault_clock)(void); /* called where the library asks the kernel fo
 long __real_raw_call6(long number, long a, long b, long c, long d, long e, long f);
 long __wrap_raw_call6(long number, long a, long b, long c, long d, long e, long f);
 
-static void fault_tell(void)
-{
-    const char *path = getenv("STOOK_TEST_FAULT_FILE");
-
-    if (fault_hits == 1 && path)
-        close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-}
-
 static bool fault(int error)
 {
+    static char path[256]; /* copied: a program that ends may have freed its environment */
     static bool asked;
 
     if (!asked) {
-        const char *text = getenv("STOOK_TEST_FAULT");
+        const char *text = getenv("STOOK_TEST_FAULT"), *file = getenv("STOOK_TEST_FAULT_FILE");
         asked = true;
+        (void)snprintf(path, sizeof(path), "%s", file ? file : "");
         if (text && sscanf(text, "%u,%u", &fault_at, &fault_length) == 2)
             fault_off = false;
     }
@@ -58,8 +52,8 @@ static bool fault(int error)
     fault_calls++;
     if (fault_calls < fault_at || fault_calls - fault_at >= fault_length)
         return false;
-    fault_hits++;
-    fault_tell();
+    if (fault_hits++ == 0 && path[0])
+        close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     return true;
 }
 

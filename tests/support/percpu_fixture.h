@@ -34,6 +34,7 @@ static inline void fixture_start(void)
     if (!percpu.areas) { /* a library with a constructor may have done it */
         topology_init();
         percpu_init();
+        percpu_map();
     }
     rseq_own = percpu.rseq_offset;
     sched_getaffinity(0, sizeof(allowed), &allowed);

@@ -75,9 +75,9 @@ def rises(kind, first, last, step, argv, slack=0, **variables):
     check(starts and rows[0][1] != 0, f"{argv}: it starts with {starts} KiB of {kind}")
 
 
-for kind, first, bare in (("AS", 5000, 5000), ("DATA", 3000, 600)):  # /bin/true needs no arena
+for kind, first, bare in (("AS", 5000, 3000), ("DATA", 3000, 600)):  # /bin/true needs neither areas nor an arena
     rises(kind, bare, first + 24000, 60, ["/bin/true"])
     rises(kind, first, first + 30000, 150, program("limits", "fill", 300000))
     rises(kind, first, first + 30000, 500, program("limits", "fill", 1000), slack=1000)
-rises("AS", 60000, 90000, 200, ["/bin/true"], LD_PRELOAD=f"{BUILD}/lib/stook/sim/libstook-malloc.so", STOOK_TOPOLOGY="node:4 core:64 memory:0-3=16G")
+rises("AS", 60000, 90000, 200, program("bare", 20), slack=100, LD_PRELOAD=f"{BUILD}/lib/stook/sim/libstook-malloc.so", STOOK_TOPOLOGY="node:4 core:64 memory:0-3=16G")
 finish()

@@ -72,5 +72,6 @@ int main(void)
 {
     topology_init();
     percpu_init();
+    percpu_map();
     return tests_run(NULL, NULL);
 }

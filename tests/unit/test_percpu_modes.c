@@ -141,6 +141,7 @@ static int start_in_sandbox(void)
         return CHILD_SKIP;
     memset(&percpu, 0, sizeof(percpu));
     percpu_init();
+    percpu_map();
     if (percpu.rseq || !strstr(percpu.why, "membarrier"))
         return CHILD_BAD;
     return slot_works();
@@ -158,6 +159,7 @@ static int start_without_affinity(void)
         topology_init();
     }
     percpu_init();
+    percpu_map();
     if (errno != 5 || (percpu.rows < PERCPU_ROWS_UNKNOWN && !topology.simulated))
         return CHILD_BAD;
     return slot_works();

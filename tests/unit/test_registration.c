@@ -423,6 +423,7 @@ static void start(bool rseq, const char *why)
 {
     memset(&percpu, 0, sizeof(percpu));
     percpu_init();
+    percpu_map();
     printf("%s: %s\n", percpu.rseq ? "rseq" : "locked", percpu.why);
     MUST(percpu.rseq == rseq && strstr(percpu.why, why));
 }

@@ -340,6 +340,7 @@ static int info_command(int argc, char **argv)
     if (optind < argc)
         return complain(STATUS_USAGE, "info takes no arguments");
     settings_warn();
+    topology_learn();
     info_read(&info);
     output_writer(&writer);
     if (settings)
