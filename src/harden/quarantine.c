@@ -51,7 +51,7 @@ static _Atomic(struct quarantine *) quarantine_of[TOPOLOGY_CPUS_MAX + QUARANTINE
 /* No CPU has a queue from here on.  A child of a fork does not touch the pages behind. */
 static unsigned quarantine_end(void)
 {
-    return topology.cpus + QUARANTINE_TRIES;
+    return percpu.rows + QUARANTINE_TRIES;
 }
 
 /* ---- the state of an object ------------------------------------------------------------------ */

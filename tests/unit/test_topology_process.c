@@ -326,6 +326,28 @@ TEST_IN_CHILD(forked)
     return 0;
 }
 
+/* What a CPU holds back leaves with its cache, also if sysfs does not name that CPU, as in some containers. */
+static int hold_back(void *machine)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_QUARANTINE};
+    struct stook_cache *cache;
+
+    MUST(stook_topology_set(machine) == 0);
+    MUST((cache = stook_cache_create("x", 320, &args)) != NULL);
+    MUST(stook_topology_cpu(50) >= 0);
+    topology.cpus = 1;
+    for (unsigned i = 0; i < 100; i++)
+        stook_free(cache, stook_alloc(cache, 0));
+    MUST(stook_cache_destroy(cache) == 0);
+    check_all(NULL, 0);
+    return 0;
+}
+
+TEST(strange_cpu)
+{
+    in_child(hold_back, (void *)(uintptr_t) "node:1 core:64");
+}
+
 int main(int argc, char **argv)
 {
     arguments = argv;
