@@ -172,14 +172,14 @@ enum turn {
     TURN_SHEAVES, /* so many objects that they fill sheaves of their own */
 };
 
-/* Makes room in a slot whose sheaves were full.  `full` is the one that was taken out, `main` the one left; each may be NULL. */
-static enum turn slot_make_room(struct slot_call *call, struct sheaf *full,
-                                const struct sheaf *main)
+/* Makes room in a slot whose sheaves were full.  `full` is the one that was taken out, or NULL; the one left, which is
+ * others' to take by now, had `left` objects. */
+static enum turn slot_make_room(struct slot_call *call, struct sheaf *full, uint32_t left)
 {
     struct stook_cache *cache = call->cache;
     struct sheaf *room = full ? slot_send(call, full) : NULL;
 
-    if (room && call->decline && main) {
+    if (room && call->decline && left > 0) {
         /* Main stays alone, and full: the next free sends it, since one free goes to few slabs. */
         barn_put_rest(cache, call->node, room, false, call->nospin);
         return call->bulk ? TURN_ROOM : TURN_SLABS;
@@ -191,7 +191,7 @@ static enum turn slot_make_room(struct slot_call *call, struct sheaf *full,
         return TURN_ROOM;
     }
     /* No memory: main is emptied where it is, so it is asked for again after as many frees as main holds. */
-    return main && slot_trim(call, main->capacity) ? TURN_ROOM : TURN_SLABS;
+    return left > 0 && slot_trim(call, left) ? TURN_ROOM : TURN_SLABS;
 }
 
 /* Main was found full, or changed meanwhile: closes the slot, and makes room in it.  The table above. */
@@ -244,8 +244,7 @@ static enum turn slot_free_turn(struct slot_call *call, void **objects, uint32_t
         slot->refused = SLOT_PATIENCE; /* until a sheaf comes into the slot */
     slot->spare = NULL;
     slot_open(slot, alone ? SHEAF_NONE : main);
-    main = slot_real(main);
-    return slot_make_room(call, alone ? main : spare, alone ? NULL : main);
+    return slot_make_room(call, alone ? slot_real(main) : spare, alone ? 0 : size);
 }
 
 void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)

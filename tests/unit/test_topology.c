@@ -231,5 +231,8 @@ TEST(this_machine)
     assert_int_equal(topology.allowed_cpus, CPU_COUNT(&set));
     for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
         assert_true(topology.memory_nodes >> topology_home(cpu) & 1);
+    topology_learn(); /* what a start on one node leaves out */
+    assert_true(!topology.by_masks && topology.cpus <= topology.mask_cpus);
+    assert_true(topology_has_cpu(&topology, topology.cpus - 1));
     assert_true(sched_getcpu() < (int)topology.cpus);
 }
