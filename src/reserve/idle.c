@@ -74,10 +74,13 @@ static SECOND_TEXT void idle_give_back_of(unsigned i, uint64_t now)
 
 SECOND_TEXT void idle_give_back(void)
 {
-    static idle_clock *_Atomic clock;
+    static idle_clock *_Atomic found;
+    idle_clock *clock = found; /* to call what is atomic is to read it plainly */
     struct timespec time;
 
-    if ((clock || (clock = idle_find_clock())) && clock(CLOCK_MONOTONIC_COARSE, &time) == 0)
+    if (!clock)
+        found = clock = idle_find_clock();
+    if (clock && clock(CLOCK_MONOTONIC_COARSE, &time) == 0)
         for (unsigned i = 0; i < pagemap.zones; i++)
             idle_give_back_of(i, (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000);
 }
