@@ -123,9 +123,10 @@ def read_by_all(target):
     if shutil.which("tmux") and "built without" not in stook("top", pid, status=1):
         tmux = ["tmux", "-S", os.path.join(folder.name, "socket"), "-f", "/dev/null"]
         subprocess.run([*tmux, "new-session", "-d", "-x", "130", "-y", "30", f"{STOOK} top {pid}"], check=True)
+        text = None
         for _ in range(200):
-            text = subprocess.run([*tmux, "capture-pane", "-p"], check=True, stdout=subprocess.PIPE, text=True).stdout
-            if "\nwidgets " in text:
+            before, text = text, subprocess.run([*tmux, "capture-pane", "-p"], check=True, stdout=subprocess.PIPE, text=True).stdout
+            if "\nwidgets " in text and text == before:  # not half drawn
                 break
             time.sleep(0.05)
         subprocess.run([*tmux, "kill-server"], check=True)
