@@ -11,7 +11,7 @@
  * with each large object, also where that changes its size.  It lies beside their code. */
 #define FIRST_TEXT __attribute__((section(".text.stook_first")))
 
-/* The same of what small programs do not run: forks, spans of blocks, memory of programs that idle. */
+/* The same of what small programs do not run: children of forks, spans of blocks, memory of programs that idle. */
 #define SECOND_TEXT __attribute__((section(".text.stook_second")))
 
 /* A constant that FIRST_TEXT reads. */
